@@ -1,0 +1,1 @@
+"""Facts about tile programs (layouts, liveness, dependences) for passes. May import: source, ir, target."""

@@ -1,0 +1,116 @@
+"""Scalar data types, by their canonical names (``float16``, ``int32``, ``float8_e4m3fn``, ``bool`` ...)."""
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+# Every spelling TileLang 0.1.15 accepts for a scalar type, beside the canonical names themselves
+# (tilelang/language/dtypes.py, 0.1.15; torch's own names where they differ).
+ALIASES = {
+    "float": "float32",
+    "half": "float16",
+    "double": "float64",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "short": "int16",
+    "char": "int8",
+    "uchar": "uint8",
+    "float8_e4m3": "float8_e4m3fn",
+    "e4m3_float8": "float8_e4m3fn",
+    "e5m2_float8": "float8_e5m2",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "float4_e2m1": "float4_e2m1fn",
+}
+
+FLOAT8 = (
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+    "float8_e4m3b11fnuz", "float8_e3m4",
+)
+FLOAT6 = ("float6_e2m3fn", "float6_e3m2fn")
+FLOAT4 = ("float4_e2m1fn", "float4_e2m1_unpacked")
+INTEGERS = tuple(f"{u}int{b}" for u in ("", "u") for b in (1, 4, 8, 16, 32, 64))
+FLOATS = ("float16", "bfloat16", "float32", "float64", "tfloat32", *FLOAT8, *FLOAT6, *FLOAT4)
+SCALARS = frozenset((*INTEGERS, *FLOATS, "bool", "handle"))
+
+_BITS = {
+    "bool": 8, "handle": 64, "bfloat16": 16, "tfloat32": 32,
+    **dict.fromkeys(FLOAT8, 8), **dict.fromkeys(FLOAT6, 6), **dict.fromkeys(FLOAT4, 4),
+    "float4_e2m1_unpacked": 8,
+}
+_DIGITS = re.compile(r"(\d+)$")
+_LANES = re.compile(r"^(.*?)x(\d+)$")
+
+
+@lru_cache(maxsize=None)
+def canonical(name: str) -> str | None:
+    """The canonical name of a data type, or None if TileLang knows no such type. Vector types keep their ``xN``."""
+    if name in SCALARS:
+        return name
+    if name in ALIASES:
+        return ALIASES[name]
+    match = _LANES.match(name)
+    if match and canonical(match.group(1)):
+        return f"{canonical(match.group(1))}x{match.group(2)}"
+    return None
+
+
+def scalar(dtype: str) -> str:
+    """The element type of a vector type, and scalars unchanged."""
+    match = _LANES.match(dtype)
+    return match.group(1) if match else dtype
+
+
+def lanes(dtype: str) -> int:
+    match = _LANES.match(dtype)
+    return int(match.group(2)) if match else 1
+
+
+@lru_cache(maxsize=None)
+def bits(dtype: str) -> int:
+    """Storage bits of one element (bool is stored as a byte)."""
+    base = scalar(dtype)
+    known = _BITS.get(base)
+    if known is None:
+        match = _DIGITS.search(base)
+        if match is None:
+            raise ValueError(f"{dtype!r} is no data type")
+        known = int(match.group(1))
+    return known * lanes(dtype)
+
+
+def is_float(dtype: str) -> bool:
+    return scalar(dtype) in FLOATS
+
+
+def is_int(dtype: str) -> bool:
+    """Signed or unsigned integers; not bool."""
+    return scalar(dtype) in INTEGERS
+
+
+def is_unsigned(dtype: str) -> bool:
+    return dtype.startswith("uint")
+
+
+def is_bool(dtype: str) -> bool:
+    return scalar(dtype) == "bool"
+
+
+def promote(a: str, b: str) -> str:
+    """The common type of a binary operation's operands, as TVM's BinaryOpMatchTypes decides it."""
+    if a == b:
+        return a
+    if is_float(a) and is_float(b):
+        return a if bits(a) >= bits(b) else b
+    if is_float(a):
+        return a
+    if is_float(b):
+        return b
+    if is_bool(a):
+        return b
+    if is_bool(b):
+        return a
+    if is_unsigned(a) == is_unsigned(b):
+        return a if bits(a) >= bits(b) else b
+    return f"int{max(bits(a), bits(b))}"

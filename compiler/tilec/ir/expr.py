@@ -1,0 +1,182 @@
+"""Scalar expressions of the tile program.
+
+Nodes are immutable and compare by identity (``equal`` compares by structure). Build them with Python's operators
+on :class:`Expr` or with the functions of :mod:`tilec.ir.build`, which fold constants and promote types; the
+constructors here do neither.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..source.span import Span
+
+if TYPE_CHECKING:
+    from .buffer import Buffer
+
+
+@dataclass(frozen=True, eq=False)
+class Expr:
+    """Base of all scalar expressions. ``dtype`` is a canonical name of :mod:`tilec.ir.dtypes`."""
+
+    dtype: str
+    span: Span | None
+
+    # Arithmetic goes through build.binary, which folds constants; imported late because build needs these classes.
+    def _binary(self, op: str, other: Any, swap: bool = False) -> Expr:
+        from .build import binary
+
+        return binary(op, other, self) if swap else binary(op, self, other)
+
+    def __add__(self, other: Any) -> Expr: return self._binary("add", other)
+    def __radd__(self, other: Any) -> Expr: return self._binary("add", other, True)
+    def __sub__(self, other: Any) -> Expr: return self._binary("sub", other)
+    def __rsub__(self, other: Any) -> Expr: return self._binary("sub", other, True)
+    def __mul__(self, other: Any) -> Expr: return self._binary("mul", other)
+    def __rmul__(self, other: Any) -> Expr: return self._binary("mul", other, True)
+    def __truediv__(self, other: Any) -> Expr: return self._binary("div", other)
+    def __rtruediv__(self, other: Any) -> Expr: return self._binary("div", other, True)
+    def __floordiv__(self, other: Any) -> Expr: return self._binary("floordiv", other)
+    def __rfloordiv__(self, other: Any) -> Expr: return self._binary("floordiv", other, True)
+    def __mod__(self, other: Any) -> Expr: return self._binary("floormod", other)
+    def __rmod__(self, other: Any) -> Expr: return self._binary("floormod", other, True)
+
+
+@dataclass(frozen=True, eq=False)
+class Const(Expr):
+    """A literal: int, float (inf and nan included) or bool value of ``dtype``."""
+
+    value: int | float | bool
+
+
+@dataclass(frozen=True, eq=False)
+class Var(Expr):
+    """A scalar name, identified by the object itself.
+
+    ``kind``: ``loop`` (loop variable), ``block`` (block index), ``thread`` (thread index), ``dynamic`` (run-time
+    extent, ``T.dynamic``), ``const`` (``T.const`` without a known value), ``param`` (scalar kernel parameter),
+    ``let`` (name bound by :class:`~tilec.ir.stmt.Let`).
+    """
+
+    name: str
+    kind: str = "let"
+
+
+@dataclass(frozen=True, eq=False)
+class Unknown(Expr):
+    """A value that static evaluation could not know. Rules stay silent about it, the compiler refuses it."""
+
+    reason: str = ""
+
+
+BINARY_OPS = (
+    "add", "sub", "mul", "div", "floordiv", "floormod", "truncdiv", "truncmod", "min", "max", "pow",
+    "shl", "shr", "bitand", "bitor", "bitxor", "lt", "le", "gt", "ge", "eq", "ne", "and", "or",
+)
+COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
+LOGICAL = frozenset(("and", "or"))
+
+
+@dataclass(frozen=True, eq=False)
+class Binary(Expr):
+    """``op`` is one of BINARY_OPS; both operands have the same dtype; comparisons and and/or yield bool."""
+
+    op: str
+    a: Expr
+    b: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Unary(Expr):
+    """``op``: ``neg``, ``not`` (logical), ``bitnot``."""
+
+    op: str
+    a: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Cast(Expr):
+    """Value conversion to ``dtype`` (round to nearest even; float to int truncates)."""
+
+    a: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Select(Expr):
+    """``T.if_then_else``: only the chosen side is evaluated (a load in the other side may be out of bounds)."""
+
+    cond: Expr
+    then: Expr
+    other: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Load(Expr):
+    """One element of a buffer; as many indices as the buffer has dimensions."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Expr):
+    """A scalar function or intrinsic: ``exp``, ``exp2``, ``log``, ``sqrt``, ``rsqrt``, ``tanh``, ``abs``, ``infinity``,
+    ``get_thread_binding`` ... (names as TileLang spells them), or, after lowering, a target intrinsic ``ptx.*``/``cuda.*``.
+    """
+
+    op: str
+    args: tuple[Any, ...]
+    attrs: dict[str, Any] | None = None
+
+
+def children(e: Expr) -> tuple[Expr, ...]:
+    """The direct sub-expressions."""
+    if isinstance(e, Binary):
+        return (e.a, e.b)
+    if isinstance(e, (Unary, Cast)):
+        return (e.a,)
+    if isinstance(e, Select):
+        return (e.cond, e.then, e.other)
+    if isinstance(e, Load):
+        return e.indices
+    if isinstance(e, Call):
+        return tuple(a for a in e.args if isinstance(a, Expr))
+    return ()
+
+
+def walk(e: Expr):
+    """Every sub-expression, the expression itself first."""
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Structural equality; variables and buffers by identity; Unknown equals nothing."""
+    if a is b:
+        return not isinstance(a, Unknown)
+    if isinstance(a, (int, float)) and isinstance(b, Const):
+        return a == b.value
+    if isinstance(b, (int, float)) and isinstance(a, Const):
+        return a.value == b
+    if type(a) is not type(b) or not isinstance(a, Expr):
+        return not isinstance(a, Expr) and not isinstance(b, Expr) and a == b
+    if isinstance(a, Const):
+        return a.value == b.value and a.dtype == b.dtype
+    if isinstance(a, (Var, Unknown)) or a.dtype != b.dtype:
+        return False
+    if isinstance(a, (Binary, Unary)) and a.op != b.op:
+        return False
+    if isinstance(a, Load) and a.buffer is not b.buffer:
+        return False
+    if isinstance(a, Call):
+        return (a.op == b.op and len(a.args) == len(b.args) and a.attrs == b.attrs
+                and all(equal(x, y) for x, y in zip(a.args, b.args)))
+    mine, theirs = children(a), children(b)
+    return len(mine) == len(theirs) and all(equal(x, y) for x, y in zip(mine, theirs))
+
+
+def has_unknown(e: Any) -> bool:
+    return isinstance(e, Expr) and any(isinstance(x, Unknown) for x in walk(e))

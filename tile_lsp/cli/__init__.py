@@ -1,0 +1,1 @@
+"""One file a command; rendering with rich. May import: ide, releases, workers, tilec."""

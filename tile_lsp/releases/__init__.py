@@ -1,0 +1,1 @@
+"""TileLang versions: manifests, and finding the user's TileLang without importing it. May import: the standard library only."""
