@@ -51,7 +51,7 @@ def const_int(e: Any) -> int | None:
 
 def cast(e: Any, dtype: str, span: Span | None = None) -> Expr:
     e = lift(e)
-    if e.dtype == dtype:
+    if e.dtype == dtype or dtype == "unknown":
         return e
     if isinstance(e, Unknown):
         return Unknown(dtype, span or e.span, e.reason)
@@ -75,7 +75,7 @@ def match(a: Any, b: Any) -> tuple[Expr, Expr]:
     if b_python and not a_python:
         return a if not _widens(b, a) else cast(a, "float32"), _adopt(b, a)
     a, b = lift(a), lift(b)
-    if a.dtype == b.dtype:
+    if a.dtype == b.dtype or isinstance(a, Unknown) or isinstance(b, Unknown):
         return a, b
     common = dtypes.promote(a.dtype, b.dtype)
     return cast(a, common), cast(b, common)
@@ -96,6 +96,8 @@ def _adopt(number: Any, e: Expr) -> Expr:
 
 def binary(op: str, a: Any, b: Any, span: Span | None = None) -> Expr:
     """``a op b`` with promotion and folding. True division of two integers yields float32."""
+    if isinstance(a, Unknown) or isinstance(b, Unknown):
+        return _unknown_result(op, a, b, span)
     if op in LOGICAL:
         a, b = as_bool(a), as_bool(b)
     elif op in ("shl", "shr"):
@@ -111,16 +113,18 @@ def binary(op: str, a: Any, b: Any, span: Span | None = None) -> Expr:
     if op == "div" and not dtypes.is_float(a.dtype):
         a, b = cast(a, "float32"), cast(b, "float32")
     dtype = "bool" if op in COMPARISONS or op in LOGICAL else a.dtype
-    if isinstance(a, Unknown) or isinstance(b, Unknown):
-        reason = a.reason if isinstance(a, Unknown) else b.reason  # type: ignore[union-attr]
-        return Unknown(dtype, span, reason)
     folded = _fold(op, a, b, dtype, span)
     return folded if folded is not None else Binary(dtype, span, op, a, b)
 
 
+def _unknown_result(op: str, a: Any, b: Any, span: Span | None) -> Unknown:
+    known = a if isinstance(a, Unknown) else b
+    return Unknown("bool" if op in COMPARISONS or op in LOGICAL else "unknown", span, known.reason)
+
+
 def as_bool(e: Any) -> Expr:
     e = lift(e)
-    return e if dtypes.is_bool(e.dtype) else binary("ne", e, const(0, e.dtype))
+    return e if dtypes.is_bool(e.dtype) or isinstance(e, Unknown) else binary("ne", e, const(0, e.dtype))
 
 
 _PYTHON = {
@@ -227,6 +231,8 @@ def select(cond: Any, then: Any, other: Any, span: Span | None = None) -> Expr:
         return then if cond.value else other
     if isinstance(cond, Unknown):
         return Unknown(then.dtype, span, cond.reason)
+    if isinstance(then, Unknown) or isinstance(other, Unknown):
+        return Unknown("unknown", span, (then if isinstance(then, Unknown) else other).reason)  # type: ignore[union-attr]
     return Select(then.dtype, span, cond, then, other)
 
 
@@ -235,5 +241,7 @@ def call(op: str, args: tuple[Any, ...], dtype: str, span: Span | None = None, *
 
 
 def ceildiv(a: Any, b: Any) -> Expr:
+    if isinstance(a, Unknown) or isinstance(b, Unknown):
+        return _unknown_result("floordiv", a, b, None)
     a, b = match(a, b)
     return binary("floordiv", a + (b - 1), b)

@@ -43,6 +43,9 @@ _DIGITS = re.compile(r"(\d+)$")
 _LANES = re.compile(r"^(.*?)x(\d+)$")
 
 
+UNKNOWN = "unknown"  # the dtype of a buffer or value that static evaluation could not know
+
+
 @lru_cache(maxsize=None)
 def canonical(name: str) -> str | None:
     """The canonical name of a data type, or None if TileLang knows no such type. Vector types keep their ``xN``."""

@@ -1,0 +1,252 @@
+"""Values of the symbolic evaluator that are neither plain Python values nor IR expressions.
+
+Numbers, strings, tuples, lists, dicts, None are themselves; device scalars are ``ir.Expr``; what cannot be known is
+``ir.Unknown`` (made by :func:`unknown`). Everything else is one of the classes here.
+"""
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..ir import dtypes
+from ..ir.buffer import Buffer, Region
+from ..ir.expr import Const, Expr, Unknown
+from ..source.span import Span
+
+if TYPE_CHECKING:
+    from .scope import Scope
+
+
+def unknown(reason: str = "") -> Unknown:
+    return Unknown(dtypes.UNKNOWN, None, reason)
+
+
+def is_unknown(value: Any) -> bool:
+    return isinstance(value, Unknown)
+
+
+def is_device(value: Any) -> bool:
+    """A scalar known on the device only (not a literal)."""
+    return isinstance(value, Expr) and not isinstance(value, (Const, Unknown))
+
+
+def plain(value: Any) -> Any:
+    """int32 and bool literals become Python values, as TileLang does when it binds them."""
+    if isinstance(value, Const) and value.dtype in ("int32", "bool"):
+        return value.value
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """A data type object (``T.float16``, ``torch.float16``)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module known by name. ``file`` is set for modules of the user's workspace."""
+
+    name: str
+    scope: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A name of a TileLang module that the evaluator may have a handler for."""
+
+    module: str
+    name: str
+
+
+@dataclass(eq=False)
+class Function:
+    """A function of the user's. ``kind``: ``plain``, ``macro``, ``prim_func``, ``lazy`` or ``eager`` (under tilelang.jit)."""
+
+    node: ast.FunctionDef | ast.Lambda
+    scope: Scope
+    name: str
+    defaults: list[Any]
+    kw_defaults: dict[str, Any]
+    kind: str = "plain"
+    source: Any = None
+    jit: dict[str, Any] = field(default_factory=dict)
+    configs: Any = None  # of @tilelang.autotune
+
+
+@dataclass(eq=False)
+class Class:
+    name: str
+    namespace: dict[str, Any]
+    bases: tuple[Any, ...] = ()
+    is_dataclass: bool = False
+    is_enum: bool = False
+    fields: list[tuple[str, Any, bool]] = field(default_factory=list)  # name, default, has_default
+    opaque: bool = False  # a base or decorator that is not known
+
+    def lookup(self, name: str) -> Any:
+        if name in self.namespace:
+            return self.namespace[name]
+        for base in self.bases:
+            if isinstance(base, Class):
+                found = base.lookup(name)
+                if found is not MISSING:
+                    return found
+        return MISSING
+
+
+@dataclass(eq=False)
+class Instance:
+    """An object of a user's class."""
+
+    cls: Class
+    attributes: dict[str, Any] = field(default_factory=dict)
+    opaque: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BoundMethod:
+    receiver: Any
+    function: Function
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A function modelled by the evaluator: ``call(evaluator, args, kwargs, node) -> value``."""
+
+    name: str
+    call: Any
+    receiver: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: tuple[tuple[str, Any], ...]
+
+
+@dataclass(eq=False)
+class HostTensor:
+    """A torch tensor of the host program, by shape and dtype."""
+
+    shape: tuple[Any, ...]
+    dtype: str
+
+
+@dataclass(eq=False)
+class TensorType:
+    """``T.Tensor((M, N), dtype)`` as an annotation. ``strides`` None: compact."""
+
+    shape: tuple[Any, ...] | None  # None: rank not known
+    dtype: str
+    scope: str = "global"
+    strides: tuple[Any, ...] | None = None
+    span: Span | None = None
+    kind: str = "tensor"  # "tensor", "ptr" or "scalar"
+
+
+@dataclass(eq=False)
+class Output:
+    """``T.empty``: becomes a parameter that the runtime allocates."""
+
+    type: TensorType
+
+
+@dataclass(eq=False)
+class LaunchValue:
+    """``T.Kernel(...)`` before it is entered."""
+
+    grid: tuple[Any, ...]
+    threads: tuple[Any, ...]
+    attrs: dict[str, Any]
+    span: Span
+    grid_spans: tuple[Span, ...] = ()
+
+
+@dataclass(eq=False)
+class LoopValue:
+    """``T.serial(...)``, ``T.Parallel(...)``, ... before it is iterated."""
+
+    kind: str
+    start: Any
+    extents: tuple[Any, ...]
+    step: Any = 1
+    attrs: dict[str, Any] = field(default_factory=dict)
+    span: Span | None = None
+
+
+@dataclass(eq=False)
+class Compiled:
+    """The result of calling a jitted factory on the host: a kernel at an instance."""
+
+    function: Function
+    instance: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A ``T.Ref`` argument of a macro: an element that the macro may assign."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A name whose device scope has ended."""
+
+    name: str
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class Super:
+    receiver: Any
+    cls: Class
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()
+
+DEVICE_TYPES = (Expr, Buffer, Region)
+
+
+def dtype_name(value: Any) -> str | None:
+    """The canonical dtype a value stands for (string, DType, Python type); None if it names none or is unknown."""
+    if isinstance(value, DType):
+        return value.name
+    if isinstance(value, str):
+        return dtypes.canonical(value)
+    if value is float:
+        return "float32"
+    if value is int:
+        return "int32"
+    if value is bool:
+        return "bool"
+    if isinstance(value, Native) and value.name in ("float", "int", "bool"):
+        return {"float": "float32", "int": "int32", "bool": "bool"}[value.name]
+    return None
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are surely the same, for joining branches."""
+    from ..ir.expr import equal
+
+    if a is b:
+        return True
+    if isinstance(a, Expr) or isinstance(b, Expr):
+        return equal(a, b)
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (int, float, str, bytes, bool, DType, Api, Module)) or a is None:
+        return a == b
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+    return False
