@@ -1,0 +1,34 @@
+"""What the lowering of matrix operations asks of the pass that calls it."""
+from __future__ import annotations
+
+from typing import Protocol
+
+from ...analysis.layout import FragmentLayout
+from ...ir.buffer import Buffer
+from ...ir.expr import Expr
+from ...target.chips import Target
+
+
+class MatrixContext(Protocol):
+    """``thread``: the thread's number within the block (a Var or expression); ``threads``: how many there are."""
+
+    @property
+    def target(self) -> Target: ...
+
+    @property
+    def threads(self) -> int: ...
+
+    @property
+    def thread(self) -> Expr: ...
+
+    def layout_of(self, buffer: Buffer) -> FragmentLayout:
+        """The layout of a fragment."""
+
+    def registers_of(self, buffer: Buffer) -> Buffer:
+        """The one-dimensional register array of a fragment."""
+
+    def shared_element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
+        """Where an element of a shared tile lies: the buffer and indices to load from, swizzle applied.
+
+        Sixteen aligned bytes along the last dimension stay together.
+        """

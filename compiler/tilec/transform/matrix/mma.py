@@ -1,0 +1,102 @@
+"""A matrix operation through mma.sync: warps over tiles, k steps inside."""
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.buffer import FRAGMENT, Buffer
+from ...ir.build import binary, const
+from ...ir.expr import Expr, Var
+from ...ir.stmt import Alloc, For, If, Let, Stmt
+from .contract import MatrixContext
+from .device import at
+from .instruction import Mma
+from .layouts import accumulator_layout, operand_layout
+from .mma_functions import mma as mma_function
+from .operands import OperandLoader, Warp, operand_registers
+from .partition import TILE_M, TILE_N, WARP, WarpGrid
+from .problem import MatrixProblem
+from .shape import MatrixShape
+
+
+def lower_mma(shape: MatrixShape, mma: Mma, grid: WarpGrid, ctx: MatrixContext) -> tuple[Stmt, ...]:
+    """Without clearing; the caller has done that."""
+    check_layout("C", shape, accumulator_layout(shape.op, ctx.threads, ctx.target), ctx)
+    lets, warp = _warp_names(shape, grid, ctx)
+    allocations: list[Stmt] = []
+    sources: dict[str, _Source] = {}
+    for which in ("A", "B"):
+        source = _source(which, shape, mma, grid, warp, ctx)
+        sources[which] = source
+        if source.loader is not None:
+            allocations.append(Alloc(shape.op.span, source.registers))
+    k = Var("int32", None, "ko", "loop")
+    body = (*sources["A"].load(k * mma.k), *sources["B"].load(k * mma.k), *_multiply(shape, mma, grid, ctx, sources, k))
+    steps = -(-shape.K // mma.k)
+    loop = For(shape.op.span, k, const(0), const(steps), body, "unroll")
+    whole = (*lets, *allocations, loop)
+    if grid.threads == ctx.threads:
+        return whole
+    # A partial warp must not execute the instruction.
+    return (If(shape.op.span, binary("lt", ctx.thread, const(grid.threads)), whole),)
+
+
+class _Source:
+    """Where the multiplications find an operand: freshly loaded registers, or the fragment it already is."""
+
+    def __init__(self, registers: Buffer, per_step: int, loader: OperandLoader | None) -> None:
+        self.registers, self.per_step, self.loader = registers, per_step, loader
+
+    def load(self, k: Any) -> tuple[Stmt, ...]:
+        return self.loader.load(k) if self.loader else ()
+
+    def first(self, step: Expr) -> Expr:
+        """Register number of the step's first element."""
+        return const(0) if self.loader else step * self.per_step
+
+
+def _source(which: str, shape: MatrixShape, mma: Mma, grid: WarpGrid, warp: Warp, ctx: MatrixContext) -> _Source:
+    operand = shape.A if which == "A" else shape.B
+    if operand.scope == FRAGMENT:
+        check_layout(which, shape, operand_layout(shape.op, which, ctx.threads, ctx.target), ctx)
+        outer, tile, each = ((shape.M // grid.m, TILE_M, mma.a_registers) if which == "A"
+                             else (shape.N // grid.n, TILE_N, mma.b_registers))
+        return _Source(ctx.registers_of(operand.region.buffer), outer // tile * each, None)
+    if not operand.region.buffer.is_shared():
+        raise MatrixProblem(f"T.{shape.op.op}: {which} ({operand.region.buffer.name}) is in {operand.scope} memory; mma.sync "
+                            "reads its operands from shared memory or a fragment: copy it with T.copy first.",
+                            shape.op.arg_spans.get(which, shape.op.span))
+    registers = operand_registers(which, shape, mma, grid)
+    return _Source(registers, 0, OperandLoader(which, shape, mma, grid, warp, ctx, registers))
+
+
+def _warp_names(shape: MatrixShape, grid: WarpGrid, ctx: MatrixContext) -> tuple[tuple[Stmt, ...], Warp]:
+    values = {"lane": ctx.thread % WARP, "warp_m": ctx.thread // WARP % grid.m,
+              "warp_n": ctx.thread // (WARP * grid.m) % grid.n}
+    names = {name: Var("int32", None, name, "let") for name in values}
+    lets = tuple(Let(shape.op.span, names[name], value) for name, value in values.items())
+    return lets, Warp(names["lane"], names["warp_m"], names["warp_n"])
+
+
+def _multiply(shape: MatrixShape, mma: Mma, grid: WarpGrid, ctx: MatrixContext, sources: dict[str, _Source],
+              step: Expr) -> tuple[Stmt, ...]:
+    tiles_m, tiles_n = shape.M // grid.m // TILE_M, shape.N // grid.n // TILE_N
+    i, j = Var("int32", None, "i", "loop"), Var("int32", None, "j", "loop")
+    C = ctx.registers_of(shape.C.region.buffer)
+    call = mma_function(mma, ctx.target).run(
+        shape.op.span, at(C, (i * tiles_n + j) * 4),
+        at(sources["A"].registers, sources["A"].first(step) + i * mma.a_registers),
+        at(sources["B"].registers, sources["B"].first(step) + j * mma.b_registers))
+    inner = For(shape.op.span, j, const(0), const(tiles_n), (call,), "unroll")
+    return (For(shape.op.span, i, const(0), const(tiles_m), (inner,), "unroll"),)
+
+
+def check_layout(which: str, shape: MatrixShape, wanted: Any, ctx: MatrixContext) -> None:
+    """Fragments must be whole and lie as the operation needs them."""
+    region = {"A": shape.A, "B": shape.B, "C": shape.C}[which].region
+    where = shape.op.arg_spans.get(which, shape.op.span)
+    if not region.is_whole():
+        raise MatrixProblem(f"T.{shape.op.op}: {which} is a part of the fragment {region.buffer.name}; fragments take part whole. "
+                            "Allocate a fragment of the part's size and copy, or slice a shared tile instead.", where)
+    if ctx.layout_of(region.buffer) != wanted:
+        raise MatrixProblem(f"T.{shape.op.op}: the fragment {region.buffer.name} ({which}) is already laid out over the threads for "
+                            "another operation. Copy it to a fragment of its own for this one.", where)

@@ -1,0 +1,144 @@
+"""Bringing a k step of A or B from shared memory into the registers that mma.sync wants."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...ir.build import binary, const_int, select
+from ...ir.buffer import LOCAL, Buffer
+from ...ir.build import const
+from ...ir.expr import Binary, Cast, Const, Expr, Load, Var
+from ...ir.stmt import For, Stmt, Store
+from .contract import MatrixContext
+from .device import address_of, at, zero
+from .instruction import Mma
+from .layouts import mma_operand
+from .mma_functions import ldmatrix
+from .partition import TILE_M, TILE_N, WarpGrid
+from .shape import MatrixShape
+
+
+@dataclass(frozen=True)
+class Warp:
+    """The names of this thread's lane and of its warp's place in the grid."""
+
+    lane: Expr
+    m: Expr
+    n: Expr
+
+
+@dataclass(frozen=True)
+class OperandLoader:
+    """Loads one operand, one k step at a time, into ``registers``: ``tiles`` tiles of ``per_tile`` elements."""
+
+    which: str
+    shape: MatrixShape
+    mma: Mma
+    grid: WarpGrid
+    warp: Warp
+    ctx: MatrixContext
+    registers: Buffer
+
+    @property
+    def per_tile(self) -> int:
+        return self.mma.a_registers if self.which == "A" else self.mma.b_registers
+
+    @property
+    def tiles(self) -> int:
+        """Tiles a warp owns along M (A) or N (B)."""
+        return self._extent() // (TILE_M if self.which == "A" else TILE_N)
+
+    def _extent(self) -> int:
+        return self.shape.M // self.grid.m if self.which == "A" else self.shape.N // self.grid.n
+
+    def _first(self) -> Expr:
+        return (self.warp.m if self.which == "A" else self.warp.n) * self._extent()
+
+    def load(self, k: Any) -> tuple[Stmt, ...]:
+        """The statements that load the step starting at ``k``."""
+        return self._by_ldmatrix(k) if self._allows_ldmatrix() else self._element_by_element(k)
+
+    def _allows_ldmatrix(self) -> bool:
+        """ldmatrix moves 16 aligned bytes of a row; its transposing form knows 16-bit elements only."""
+        bits, chunk = self.mma.bits, 128 // self.mma.bits
+        operand = self.shape.A if self.which == "A" else self.shape.B
+        buffer = operand.region.buffer
+        if bits > 32 or (bits != 16 and not self.shape.k_contiguous(self.which)) or self.shape.K % self.mma.k:
+            return False
+        row = const_int(buffer.shape[-1])
+        return (buffer.is_shared() and buffer.strides is None and row is not None and row % chunk == 0
+                and is_multiple(operand.region.mins[-1], chunk) and (buffer.offset is None or is_multiple(buffer.offset, chunk)))
+
+    def _by_ldmatrix(self, k: Any) -> tuple[Stmt, ...]:
+        if self.which == "B" and self.tiles > 1:
+            pairs = self._ldmatrix_loop(k, 0, self.tiles // 2, 4)
+            return pairs if self.tiles % 2 == 0 else (*pairs, *self._ldmatrix_loop(k, self.tiles - 1, 1, 2))
+        return self._ldmatrix_loop(k, 0, self.tiles, 4 if self.which == "A" else 2)
+
+    def _ldmatrix_loop(self, k: Any, first_tile: int, count: int, matrices: int) -> tuple[Stmt, ...]:
+        """``count`` loads of ``matrices`` 8 x 8 matrices each, the first for tile ``first_tile``."""
+        a_side = self.which == "A"
+        step = TILE_M if a_side else TILE_N * (matrices // 2)
+        tile_elements = matrices * 128 // self.mma.bits // 4  # elements a lane receives
+        i = Var("int32", None, "i", "loop")
+        lane, chunk = self.warp.lane, 128 // self.mma.bits
+        upper = (lane // 16) % 2 if matrices == 4 else const(0)
+        middle = (lane // 8) % 2
+        # Registers follow the matrices' order: A goes down its rows first, B along k first.
+        outer_half, k_half = (middle, upper) if a_side else (upper, middle)
+        contiguous = self.shape.k_contiguous(self.which)
+        outer = self._first() + first_tile * TILE_N * (not a_side) + i * step + outer_half * 8
+        if contiguous:
+            position = self.shape.at(self.which, outer + lane % 8, k + k_half * chunk)
+        else:
+            position = self.shape.at(self.which, outer, k + k_half * 8 + lane % 8)
+        source = self.ctx.shared_element(self._buffer(), position)
+        destination = at(self.registers, i * tile_elements + first_tile * self.per_tile)
+        call = ldmatrix(matrices, not contiguous).run(self.shape.op.span, destination, address_of(*source))
+        return (For(self.shape.op.span, i, const(0), const(count), (call,), "unroll"),)
+
+    def _element_by_element(self, k: Any) -> tuple[Stmt, ...]:
+        layout = mma_operand(self.which, self.shape.M if self.which == "A" else self.shape.N, self.mma.k, self.mma, self.grid)
+        r = Var("int32", None, "r", "loop")
+        outer, inner = layout.index_of(self.ctx.thread, r)
+        buffer, indices = self.ctx.shared_element(self._buffer(), self.shape.at(self.which, outer, k + inner))
+        value: Expr = Load(buffer.dtype, None, buffer, indices)
+        if self.shape.K % self.mma.k:
+            value = select(binary("lt", k + inner, const(self.shape.K)), value, zero(buffer.dtype))
+        body = (Store(self.shape.op.span, self.registers, (r,), value),)
+        return (For(self.shape.op.span, r, const(0), const(self.tiles * self.per_tile), body, "unroll"),)
+
+    def _buffer(self) -> Buffer:
+        return (self.shape.A if self.which == "A" else self.shape.B).region.buffer
+
+
+def operand_registers(which: str, shape: MatrixShape, mma: Mma, grid: WarpGrid) -> Buffer:
+    """The register array for one k step."""
+    outer, tile, each = ((shape.M // grid.m, TILE_M, mma.a_registers) if which == "A"
+                         else (shape.N // grid.n, TILE_N, mma.b_registers))
+    buffer = (shape.A if which == "A" else shape.B).region.buffer
+    return Buffer(f"{buffer.name}_registers", (const(outer // tile * each),), buffer.dtype, LOCAL, shape.op.span)
+
+
+def is_multiple(e: Any, factor: int) -> bool:
+    """Whether an index is certainly a multiple of ``factor``."""
+    if isinstance(e, int):
+        return e % factor == 0
+    if isinstance(e, Const):
+        return int(e.value) % factor == 0
+    if isinstance(e, Cast):
+        return is_multiple(e.a, factor)
+    if isinstance(e, Binary):
+        if e.op in ("add", "sub", "min", "max"):
+            return is_multiple(e.a, factor) and is_multiple(e.b, factor)
+        if e.op == "mul":
+            return is_multiple(e.a, factor) or is_multiple(e.b, factor) or _product_is_multiple(e, factor)
+        if e.op == "floormod":
+            return is_multiple(e.a, factor) and is_multiple(e.b, factor)
+    return False
+
+
+def _product_is_multiple(e: Binary, factor: int) -> bool:
+    """Both operands together: 4 * x times 2 is a multiple of 8."""
+    known = const_int(e.b)
+    return known is not None and known != 0 and factor % known == 0 and is_multiple(e.a, factor // known)

@@ -1,0 +1,50 @@
+"""Matrix operations by hand, and a context in which to lower them."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilec.analysis.layout import FragmentLayout
+from tilec.ir.buffer import FRAGMENT, LOCAL, SHARED_DYN, Buffer, whole
+from tilec.ir.build import const
+from tilec.ir.expr import Var
+from tilec.ir.stmt import TileOp
+from tilec.target.chips import Target, find
+
+
+def buffer(name: str, shape: tuple[int, ...], dtype: str, scope: str) -> Buffer:
+    return Buffer(name, tuple(const(n) for n in shape), dtype, scope)
+
+
+def gemm_op(M: int, N: int, K: int, dtype: str = "float16", accum: str = "float32", transpose_A: bool = False, transpose_B: bool = False,
+            policy: str = "square", a_scope: str = SHARED_DYN, b_scope: str = SHARED_DYN, c_scope: str = FRAGMENT,
+            name: str = "gemm", **args: Any) -> TileOp:
+    A = buffer("A_shared", (K, M) if transpose_A else (M, K), dtype, a_scope)
+    B = buffer("B_shared", (N, K) if transpose_B else (K, N), args.pop("b_dtype", dtype), b_scope)
+    C = buffer("C_local", (M, N), accum, c_scope)
+    return TileOp(None, name, {"A": whole(A), "B": whole(B), "C": whole(C), "transpose_A": transpose_A, "transpose_B": transpose_B,
+                               "policy": policy, "clear_accum": False, "mbar": None, **args})
+
+
+@dataclass
+class Context:
+    """Fragments with the layouts given, and shared tiles stored plainly or through ``shared_layouts``."""
+
+    target: Target = field(default_factory=lambda: find("sm_90a"))
+    threads: int = 128
+    layouts: dict[Buffer, FragmentLayout] = field(default_factory=dict)
+    shared_layouts: dict[Buffer, Any] = field(default_factory=dict)
+    thread: Var = field(default_factory=lambda: Var("int32", None, "tx", "thread"))
+    _registers: dict[Buffer, Buffer] = field(default_factory=dict)
+
+    def layout_of(self, b: Buffer) -> FragmentLayout:
+        return self.layouts[b]
+
+    def registers_of(self, b: Buffer) -> Buffer:
+        if b not in self._registers:
+            self._registers[b] = Buffer(f"{b.name}_r", (const(self.layouts[b].registers),), b.dtype, LOCAL)
+        return self._registers[b]
+
+    def shared_element(self, b: Buffer, indices):
+        layout = self.shared_layouts.get(b)
+        return (b, indices) if layout is None else (b, layout.swizzled(indices))
