@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-
 from tilec.ir import dtypes, stmt
 from tilec.ir.buffer import Buffer
 from tilec.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
@@ -35,7 +34,7 @@ def encode(values: np.ndarray, dtype: str) -> np.ndarray:
         out = np.ascontiguousarray(np.asarray(values).astype(_PLAIN[dtype]))
     else:
         size = dtypes.bits(dtype) // 8
-        source = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))
+        source = torch.from_numpy(np.array(values, dtype=np.float32))
         out = source.to(_TORCH[dtype]).view({1: torch.uint8, 2: torch.int16}[size]).numpy()
     return out[..., None].view(np.uint8)
 
@@ -49,11 +48,11 @@ class Pointer:
     address: int = 0
 
     def read(self, count: int) -> np.ndarray:
-        assert 0 <= self.offset and self.offset + count <= self.data.size, "read outside of the buffer"
+        assert self.offset >= 0 and self.offset + count <= self.data.size, "read outside of the buffer"
         return self.data[self.offset:self.offset + count].copy()
 
     def write(self, raw: np.ndarray) -> None:
-        assert 0 <= self.offset and self.offset + raw.size <= self.data.size, "write outside of the buffer"
+        assert self.offset >= 0 and self.offset + raw.size <= self.data.size, "write outside of the buffer"
         self.data[self.offset:self.offset + raw.size] = raw
 
     def values(self, dtype: str, count: int) -> np.ndarray:

@@ -6,7 +6,6 @@ import itertools
 import pytest
 from matrix_programs import gemm_op
 from matrix_semantics import K_OF, a_position, b_position, c_position
-
 from tilec.target.chips import find
 from tilec.transform.matrix.instruction import plan, select_mma
 from tilec.transform.matrix.layouts import accumulator_layout, operand_layout

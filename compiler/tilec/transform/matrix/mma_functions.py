@@ -1,14 +1,14 @@
 """mma.sync and ldmatrix as device functions."""
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from ...target.chips import Target
 from .device import DeviceFunction, function
 from .instruction import Mma
 
 
-@lru_cache(maxsize=None)
+@cache
 def ldmatrix(count: int, transposed: bool) -> DeviceFunction:
     """``count`` 8 x 16-byte matrices; lane l passes the address of row l % 8 of matrix l / 8."""
     outs = ", ".join(f"%{i}" for i in range(count))
@@ -22,7 +22,7 @@ asm volatile("ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{outs}}}, 
 __builtin_memcpy(registers, r, sizeof(r));""")
 
 
-@lru_cache(maxsize=None)
+@cache
 def mma(instruction: Mma, target: Target) -> DeviceFunction:
     """c += a * b for one 16 x 8 tile; registers in the order of the PTX ISA's fragment tables."""
     if instruction.a == "f64":

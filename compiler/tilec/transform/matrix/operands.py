@@ -4,9 +4,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...ir.build import binary, const_int, select
 from ...ir.buffer import LOCAL, Buffer
-from ...ir.build import const
+from ...ir.build import binary, const, const_int, select
 from ...ir.expr import Binary, Cast, Const, Expr, Load, Var
 from ...ir.stmt import For, Stmt, Store
 from .contract import MatrixContext
