@@ -1,1 +1,7 @@
 """The Python around kernels, run symbolically: values, calls, instances, tile programs. May import: source, ir, language."""
+from .definitions import KernelDefinition, KernelInstance
+from .instantiate import instantiate
+from .module import ModuleAnalysis, analyse
+from .problem import ApiCall, ApiUse, Problem
+
+__all__ = ["ApiCall", "ApiUse", "KernelDefinition", "KernelInstance", "ModuleAnalysis", "Problem", "analyse", "instantiate"]

@@ -1,0 +1,158 @@
+"""Attribute access on every kind of value."""
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ..ir import dtypes
+from ..ir.buffer import Buffer, Region
+from ..ir.expr import Expr, Load
+from .evaluator import Evaluator
+from .values import (
+    MISSING,
+    Api,
+    BoundMethod,
+    Class,
+    Compiled,
+    DType,
+    Function,
+    HostTensor,
+    Instance,
+    Module,
+    Native,
+    Super,
+    TensorType,
+    is_unknown,
+    plain,
+    unknown,
+)
+
+
+def get_attribute(ev: Evaluator, base: Any, name: str, node: ast.Attribute) -> Any:
+    if is_unknown(base):
+        return unknown(f"attribute {name}")
+    for kind, getter in _GETTERS:
+        if isinstance(base, kind):
+            return getter(ev, base, name, node)
+    from .python.methods import method
+
+    found = method(base, name)
+    return unknown(f"attribute {name}") if found is MISSING else found
+
+
+def _module(ev: Evaluator, base: Module, name: str, node: Any) -> Any:
+    return ev.workspace.member(ev, base, name, node)
+
+
+def _api(ev: Evaluator, base: Api, name: str, node: Any) -> Any:
+    return Api(f"{base.module}.{base.name}", name)
+
+
+def _buffer(ev: Evaluator, base: Buffer, name: str, node: Any) -> Any:
+    if name == "shape":
+        return tuple(plain(e) for e in base.shape)
+    if name == "dtype":
+        return unknown("dtype") if base.dtype == dtypes.UNKNOWN else DType(base.dtype)
+    if name == "name":
+        return base.name
+    if name == "scope":
+        return Native("scope", lambda ev, args, kwargs, node: base.scope)
+    if name == "strides" and base.strides is not None:
+        return tuple(plain(e) for e in base.strides)
+    if name == "ndim":
+        return base.ndim
+    return unknown(f"attribute {name} of a buffer")
+
+
+def _region(ev: Evaluator, base: Region, name: str, node: Any) -> Any:
+    if name == "buffer":
+        return base.buffer
+    return unknown(f"attribute {name} of a region")
+
+
+def _expr(ev: Evaluator, base: Expr, name: str, node: Any) -> Any:
+    if name == "dtype":
+        return DType(base.dtype)
+    if name == "buffer" and isinstance(base, Load):
+        return base.buffer
+    if name == "astype":
+        from .tile.scalar import astype
+
+        return Native("astype", lambda ev, args, kwargs, node: astype(ev, base, args, node))
+    if name == "name":
+        return getattr(base, "name", unknown(name))
+    return unknown(f"attribute {name} of an expression")
+
+
+def _dtype(ev: Evaluator, base: DType, name: str, node: Any) -> Any:
+    bits = dtypes.bits(base.name)
+    if name in ("bits", "itemsize_bits"):
+        return bits
+    if name in ("bytes", "itemsize"):
+        return (bits + 7) // 8
+    if name == "lanes":
+        return dtypes.lanes(base.name)
+    if name == "is_floating_point":
+        return dtypes.is_float(base.name)
+    if name == "is_signed":
+        return not dtypes.is_unsigned(base.name)
+    if name == "name":
+        return base.name
+    if name == "as_torch":
+        return Native("as_torch", lambda ev, args, kwargs, node: base)
+    from .python.methods import method
+
+    found = method(base.name, name)
+    return unknown(name) if found is MISSING else found
+
+
+def _function(ev: Evaluator, base: Function, name: str, node: Any) -> Any:
+    from .tile.jit import function_attribute
+
+    return function_attribute(ev, base, name)
+
+
+def _instance(ev: Evaluator, base: Instance, name: str, node: Any) -> Any:
+    from .classes import instance_attribute
+
+    return instance_attribute(ev, base, name)
+
+
+def _class(ev: Evaluator, base: Class, name: str, node: Any) -> Any:
+    from .classes import class_attribute
+
+    return class_attribute(ev, base, name)
+
+
+def _super(ev: Evaluator, base: Super, name: str, node: Any) -> Any:
+    for parent in base.cls.bases:
+        if isinstance(parent, Class):
+            found = parent.lookup(name)
+            if isinstance(found, Function):
+                return BoundMethod(base.receiver, found)
+    return Native("super method", lambda ev, args, kwargs, node: None)
+
+
+def _tensor(ev: Evaluator, base: HostTensor, name: str, node: Any) -> Any:
+    from .python.torch_model import tensor_attribute
+
+    return tensor_attribute(base, name)
+
+
+def _tensor_type(ev: Evaluator, base: TensorType, name: str, node: Any) -> Any:
+    if name == "shape" and base.shape is not None:
+        return base.shape
+    if name == "dtype" and base.dtype != dtypes.UNKNOWN:
+        return DType(base.dtype)
+    return unknown(name)
+
+
+def _opaque(ev: Evaluator, base: Any, name: str, node: Any) -> Any:
+    return unknown(f"attribute {name}")
+
+
+_GETTERS: list[tuple[type, Any]] = [
+    (Module, _module), (Api, _api), (Buffer, _buffer), (Region, _region), (Expr, _expr), (DType, _dtype), (Function, _function),
+    (Instance, _instance), (Class, _class), (Super, _super), (HostTensor, _tensor), (TensorType, _tensor_type), (Compiled, _opaque),
+    (BoundMethod, _opaque),
+]

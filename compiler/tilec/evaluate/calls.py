@@ -1,0 +1,156 @@
+"""Calls: evaluating arguments and dispatching on what is called."""
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from .evaluator import Evaluator
+from .expressions import evaluate
+from .scope import Scope
+from .values import (
+
+    Api,
+    BoundMethod,
+    Class,
+    Compiled,
+    DType,
+    Function,
+    HostTensor,
+    Instance,
+    LoopValue,
+    Native,
+    Partial,
+    Super,
+    unknown,
+)
+
+
+PRIM_FUNC_CALL = "result of calling a prim_func"
+
+
+def evaluate_call(ev: Evaluator, node: ast.Call, scope: Scope) -> Any:
+    if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+        return _super(scope)
+    function = evaluate(ev, node.func, scope)
+    args, complete = _positional(ev, node, scope)
+    kwargs: dict[str, Any] = {}
+    for keyword in node.keywords:
+        value = evaluate(ev, keyword.value, scope)
+        if keyword.arg is not None:
+            kwargs[keyword.arg] = value
+        elif isinstance(value, dict) and all(isinstance(k, str) for k in value):
+            kwargs.update(value)
+        else:
+            complete = False
+    if not complete:
+        return unknown("call with arguments that are not known")
+    if isinstance(function, Native) and function.name == "range" and ev.builder is not None and scope.kind == "kernel":
+        return _device_range(ev, args, node)
+    return call_value(ev, function, args, kwargs, node)
+
+
+def _positional(ev: Evaluator, node: ast.Call, scope: Scope) -> tuple[list[Any], bool]:
+    args: list[Any] = []
+    complete = True
+    for arg in node.args:
+        if isinstance(arg, ast.Starred):
+            more = evaluate(ev, arg.value, scope)
+            if isinstance(more, (list, tuple, range)):
+                args += list(more)
+            else:
+                complete = False
+        else:
+            args.append(evaluate(ev, arg, scope))
+    return args, complete
+
+
+def _super(scope: Scope) -> Any:
+    receiver = scope.lookup("self")
+    if isinstance(receiver, Instance):
+        return Super(receiver, receiver.cls)
+    return unknown("super")
+
+
+def _device_range(ev: Evaluator, args: list[Any], node: ast.Call) -> Any:
+    """In a kernel ``range`` is T.serial (tilelang/language/eager/builder.py, 0.1.15)."""
+    from .tile.loops import make_serial
+
+    return make_serial(ev, "serial", args, node, "range")
+
+
+def call_value(ev: Evaluator, function: Any, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None) -> Any:
+    ev.step()
+    if isinstance(function, Function):
+        return _call_user(ev, function, args, kwargs, node)
+    if isinstance(function, Native):
+        return function.call(ev, args, kwargs, node) if function.receiver is None else function.call(ev, [function.receiver, *args], kwargs, node)
+    if isinstance(function, Api):
+        from .tile.registry import call_api
+
+        return call_api(ev, function, args, kwargs, node)
+    if isinstance(function, BoundMethod):
+        return _call_user(ev, function.function, [function.receiver, *args], kwargs, node)
+    if isinstance(function, Class):
+        from .classes import instantiate_class
+
+        return instantiate_class(ev, function, args, kwargs)
+    if isinstance(function, Partial):
+        return call_value(ev, function.function, [*function.args, *args], {**dict(function.kwargs), **kwargs}, node)
+    if isinstance(function, DType):
+        from .tile.scalar import cast_call
+
+        return cast_call(ev, function, args, node)
+    if isinstance(function, Compiled):
+        return unknown("kernel result")
+    if isinstance(function, Instance):
+        method = function.cls.lookup("__call__")
+        if isinstance(method, Function):
+            return _call_user(ev, method, [function, *args], kwargs, node)
+    if isinstance(function, (LoopValue, HostTensor)):
+        return unknown("call")
+    return unknown("call")
+
+
+def _call_user(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None) -> Any:
+    if function.kind == "macro":
+        from .tile.macros import call_macro
+
+        return call_macro(ev, function, args, kwargs, node)
+    if function.kind == "lazy" or function.kind == "eager":
+        return _call_kernel(ev, function, args, kwargs, node)
+    if function.kind == "prim_func":
+        return unknown(PRIM_FUNC_CALL)
+    if function.kind == "contextmanager":
+        return unknown("context manager")
+    if ev.builder is not None:
+        return _call_helper(ev, function, args, kwargs, node)
+    record = None
+    if ev.on_call is not None:
+        record = ev.on_call(function, args, kwargs, ev.span(node) if node is not None else None)
+    result = ev.call_function(function, args, kwargs)
+    if record is not None and isinstance(result, Function):
+        result.jit["record"] = record
+    return result
+
+
+def _call_helper(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None) -> Any:
+    """A plain function called while a kernel is traced; what it emits is placed at the call as well."""
+    if node is not None:
+        ev.callers.append(ev.span(node))
+    try:
+        return ev.call_function(function, args, kwargs)
+    finally:
+        if node is not None:
+            ev.callers.pop()
+
+
+def _call_kernel(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None) -> Any:
+    """On the host a jitted function is compiled for its arguments: that is an instance."""
+    instance = None
+    if ev.on_call is not None and ev.builder is None:
+        instance = ev.on_call(function, args, kwargs, ev.span(node) if node is not None else None)
+    if function.kind == "eager":
+        return unknown("kernel result")
+    return Compiled(function, instance)
+
+

@@ -1,0 +1,138 @@
+"""Kernel definitions of a file, and the instances they are checked at."""
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..source.file import SourceFile
+from ..source.span import Span
+from .tile.jit import _is_prim_func, has_inner_prim_func
+from .values import Class, DType, Function, HostTensor, Instance, is_unknown
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(eq=False)
+class KernelInstance:
+    """A kernel with arguments. ``origin``: ``command``, ``directive``, ``config``, ``call``, ``autotune``, ``defaults``, ``unknown``."""
+
+    text: str
+    function: Function
+    args: list[Any]
+    kwargs: dict[str, Any]
+    origin: str
+    span: Span | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def is_known(self) -> bool:
+        return not any(is_unknown(v) for v in (*self.args, *self.kwargs.values()))
+
+
+@dataclass(eq=False)
+class KernelDefinition:
+    """``kind``: ``lazy`` (a function with a @T.prim_func inside), ``eager`` (@tilelang.jit without), ``prim_func`` (at module level)."""
+
+    name: str
+    qualname: str
+    kind: str
+    node: ast.FunctionDef
+    span: Span
+    name_span: Span
+    first_line: int  # of the decorators
+    outermost: ast.stmt  # the top-level statement it stands in
+    instances: list[KernelInstance] = field(default_factory=list)
+    function: Function | None = None
+
+    @property
+    def parameters(self) -> list[str]:
+        args = self.node.args
+        return [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+
+
+def find_definitions(source: SourceFile, eager: set[ast.AST]) -> list[KernelDefinition]:
+    """All kernels of a file in order. ``eager``: functions evaluation found under tilelang.jit without a prim_func inside."""
+    found: list[KernelDefinition] = []
+    for statement in source.tree.body:
+        _search(source, statement, [], statement, eager, found)
+    return found
+
+
+def _search(source: SourceFile, node: ast.AST, path: list[ast.AST], top: ast.stmt, eager: set[ast.AST], found: list[KernelDefinition]) -> None:
+    if isinstance(node, ast.FunctionDef):
+        kind = _kind(node, path, eager)
+        if kind is not None:
+            found.append(_definition(source, node, path, top, kind))
+    inner = [*path, node] if isinstance(node, (*FUNCTIONS, ast.ClassDef)) else path
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt) or isinstance(child, (ast.ExceptHandler,)):
+            _search(source, child, inner, top, eager, found)
+
+
+def _kind(node: ast.FunctionDef, path: list[ast.AST], eager: set[ast.AST]) -> str | None:
+    if any(_is_prim_func(d) for d in node.decorator_list):
+        return None if any(isinstance(p, FUNCTIONS) for p in path) else "prim_func"
+    if _owns_prim_func(node):
+        return "lazy"
+    return "eager" if node in eager or _looks_jitted(node) else None
+
+
+def _owns_prim_func(node: ast.FunctionDef) -> bool:
+    """A prim_func stands in this function and in no function between."""
+    stack: list[ast.AST] = list(node.body)
+    while stack:
+        item = stack.pop()
+        if isinstance(item, ast.FunctionDef):
+            if any(_is_prim_func(d) for d in item.decorator_list):
+                return True
+            continue
+        if isinstance(item, (ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            continue
+        stack.extend(c for c in ast.iter_child_nodes(item) if isinstance(c, (ast.stmt, ast.ExceptHandler, ast.match_case)))
+    return False
+
+
+def _looks_jitted(node: ast.FunctionDef) -> bool:
+    for decorator in node.decorator_list:
+        target = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if isinstance(target, ast.Attribute) and target.attr == "jit" and isinstance(target.value, ast.Name) and target.value.id in ("tilelang", "tl"):
+            return not has_inner_prim_func(node)
+    return False
+
+
+def _definition(source: SourceFile, node: ast.FunctionDef, path: list[ast.AST], top: ast.stmt, kind: str) -> KernelDefinition:
+    names = [p.name for p in path if isinstance(p, (*FUNCTIONS, ast.ClassDef))]
+    first = min([d.lineno for d in node.decorator_list] + [node.lineno])
+    return KernelDefinition(node.name, ".".join([*names, node.name]), kind, node, source.span(node), source.name_span(node), first, top)
+
+
+# -- how an instance is written --------------------------------------------------------------------------------------------
+def call_text(name: str, args: list[Any], kwargs: dict[str, Any]) -> str:
+    """``matmul(1024, 1024, block_M=128)``."""
+    parts = [value_text(a) for a in args] + [f"{k}={value_text(v)}" for k, v in kwargs.items()]
+    return f"{name}({', '.join(parts)})"
+
+
+def value_text(value: Any) -> str:
+    if is_unknown(value):
+        return "?"
+    if isinstance(value, DType):
+        return repr(value.name)
+    if isinstance(value, HostTensor):
+        shape = ", ".join(value_text(s) for s in value.shape)
+        return f"tensor(({shape}{',' if len(value.shape) == 1 else ''}), {value.dtype!r})"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(value_text, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(value_text, value))}]"
+    if isinstance(value, Instance):
+        fields = ", ".join(f"{k}={value_text(v)}" for k, v in list(value.attributes.items())[:8])
+        return f"{value.cls.name}({fields})"
+    if isinstance(value, (Function, Class)):
+        return value.name
+    if isinstance(value, (int, float, str, bool, bytes)) or value is None:
+        text = repr(value)
+        return text if len(text) <= 60 else text[:57] + "..."
+    if hasattr(value, "name"):
+        return str(value.name)
+    return "..."

@@ -1,0 +1,104 @@
+"""The state of one symbolic evaluation, and the entry points the parts call each other through."""
+from __future__ import annotations
+
+import ast
+import time
+from typing import TYPE_CHECKING, Any
+
+from ..source.file import SourceFile
+from ..source.span import Span
+from .problem import Problem
+from .scope import Scope
+from .values import Function, unknown
+
+if TYPE_CHECKING:
+    from .tile.builder import Builder
+    from .workspace import Workspace
+
+MAX_DEPTH = 60  # nested calls of the user's functions
+
+
+class Stop(Exception):
+    """The evaluation has used up its steps or time: what it would still have found is unknown."""
+
+
+class ReturnSignal(Exception):
+    def __init__(self, value: Any):
+        self.value = value
+
+
+class BreakSignal(Exception):
+    pass
+
+
+class ContinueSignal(Exception):
+    pass
+
+
+class Raised(Exception):
+    """The user's code raises: ``raise ValueError(...)`` or a failing assert, for sure."""
+
+    def __init__(self, kind: str, message: str, span: Span | None):
+        super().__init__(message)
+        self.kind = kind
+        self.span = span
+
+
+class Evaluator:
+    """Runs Python symbolically. ``builder`` is set while a kernel is being traced."""
+
+    def __init__(self, source: SourceFile, workspace: Workspace, *, max_steps: int = 400_000, max_seconds: float = 4.0):
+        self.source = source
+        self.workspace = workspace
+        self.problems: list[Problem] = []
+        self.builder: Builder | None = None
+        self.steps_left = max_steps
+        self.deadline = time.monotonic() + max_seconds
+        self.depth = 0
+        self.callers: list[Span] = []  # macro and helper calls being traced, outermost first
+        self.returns: list[list[Any]] = []  # values returned under conditions that are not known
+        self.reporting = False  # problems count only while a kernel or its factory is evaluated for an instance
+        self.on_call: Any = None  # called with (function, args, kwargs, span) for every call of a user's function on the host
+        self.trail: Any = None  # names and their values by place, for hovers
+
+    # -- places and problems ------------------------------------------------------------------------------------
+    def span(self, node: ast.AST) -> Span:
+        return self.source.span(node, self.callers[-1] if self.callers else None)
+
+    def problem(self, rule: str, message: str, where: ast.AST | Span, *related: tuple[str, Span]) -> None:
+        if not self.reporting:
+            return
+        span = where if isinstance(where, Span) else self.span(where)
+        found = Problem(rule, message, span, tuple(related))
+        if not any(p.rule == rule and p.span == span for p in self.problems):
+            self.problems.append(found)
+
+    def step(self) -> None:
+        self.steps_left -= 1
+        if self.steps_left <= 0 or (self.steps_left & 255 == 0 and time.monotonic() > self.deadline):
+            raise Stop
+
+    # -- the parts ----------------------------------------------------------------------------------------------
+    def eval(self, node: ast.expr, scope: Scope) -> Any:
+        from .expressions import evaluate
+
+        return evaluate(self, node, scope)
+
+    def run(self, body: list[ast.stmt], scope: Scope) -> None:
+        from .statements import execute
+
+        execute(self, body, scope)
+
+    def call(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None = None) -> Any:
+        from .calls import call_value
+
+        return call_value(self, function, args, kwargs, node)
+
+    def call_function(self, function: Function, args: list[Any], kwargs: dict[str, Any], receiver: Any = None) -> Any:
+        """Run a user's function. What it returns under an unknown condition makes the result unknown."""
+        from .functions import bind, run_function
+
+        scope = bind(self, function, args, kwargs)
+        if scope is None:
+            return unknown(f"call of {function.name}")
+        return run_function(self, function, scope)

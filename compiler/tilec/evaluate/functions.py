@@ -1,0 +1,110 @@
+"""User functions: making them, binding arguments, running them."""
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from .evaluator import MAX_DEPTH, BreakSignal, ContinueSignal, Evaluator, ReturnSignal
+from .scope import Scope
+from .values import Function, same, unknown
+
+
+def make_function(ev: Evaluator, node: ast.FunctionDef | ast.Lambda, scope: Scope) -> Function:
+    defaults = [ev.eval(d, scope) for d in node.args.defaults]
+    kw_defaults = {a.arg: ev.eval(d, scope) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults) if d is not None}
+    name = node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
+    return Function(node, scope, name, defaults, kw_defaults, source=ev.source)
+
+
+def parameter_names(function: Function) -> list[str]:
+    """Positional-or-keyword and keyword-only parameters, in order."""
+    args = function.node.args
+    return [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+
+
+def bind_arguments(function: Function, args: list[Any], kwargs: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """The parameters' values, and what is wrong with the call in words (Python's TypeError), if anything."""
+    spec = function.node.args
+    positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+    values: dict[str, Any] = dict(zip(positional, args))
+    extra = args[len(positional):]
+    error: str | None = None
+    if spec.vararg is not None:
+        values[spec.vararg.arg] = tuple(extra)
+    elif extra:
+        error = f"{function.name}() takes {len(positional)} positional arguments but {len(args)} were given"
+    others: dict[str, Any] = {}
+    known = {*positional, *(a.arg for a in spec.kwonlyargs)}
+    for key, value in kwargs.items():
+        if key in known:
+            if key in values and positional.index(key) < len(args):
+                error = error or f"{function.name}() got multiple values for argument {key!r}"
+            values[key] = value
+        else:
+            others[key] = value
+    if spec.kwarg is not None:
+        values[spec.kwarg.arg] = others
+    elif others:
+        error = error or f"{function.name}() got an unexpected keyword argument {next(iter(others))!r}"
+    error = _apply_defaults(function, positional, values) or error
+    return values, error
+
+
+def _apply_defaults(function: Function, positional: list[str], values: dict[str, Any]) -> str | None:
+    spec = function.node.args
+    defaults = dict(zip(positional[len(positional) - len(function.defaults):], function.defaults))
+    defaults.update(function.kw_defaults)
+    missing = []
+    for name in (*positional, *(a.arg for a in spec.kwonlyargs)):
+        if name not in values:
+            if name in defaults:
+                values[name] = defaults[name]
+            else:
+                missing.append(name)
+                values[name] = unknown(f"argument {name}")
+    return f"{function.name}() is missing the argument{'s' if len(missing) > 1 else ''} " + ", ".join(map(repr, missing)) if missing else None
+
+
+def bind(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[str, Any], kind: str = "function") -> Scope | None:
+    """A scope for a call, or None if the call cannot be bound."""
+    values, error = bind_arguments(function, args, kwargs)
+    if error is not None and "missing" not in error:
+        return None
+    scope = Scope(function.scope, kind, function.source)
+    scope.names.update(values)
+    return scope
+
+
+def run_function(ev: Evaluator, function: Function, scope: Scope) -> Any:
+    """Run the body in a prepared scope and return the value, unknown where several returns may be taken."""
+    if ev.depth >= MAX_DEPTH:
+        return unknown("deep recursion")
+    outer = ev.source
+    ev.source = function.source or ev.source
+    ev.depth += 1
+    ev.returns.append([])
+    try:
+        if isinstance(function.node, ast.Lambda):
+            return ev.eval(function.node.body, scope)
+        value: Any = None
+        try:
+            ev.run(function.node.body, scope)
+        except ReturnSignal as signal:
+            value = signal.value
+        except (BreakSignal, ContinueSignal):
+            pass
+        maybe = ev.returns[-1]
+        return _joined(value, maybe)
+    finally:
+        ev.returns.pop()
+        ev.depth -= 1
+        ev.source = outer
+
+
+def _joined(value: Any, maybe: list[Any]) -> Any:
+    if not maybe or all(same(value, m) for m in maybe):
+        return value
+    candidates = [v for v in (*maybe, value) if isinstance(v, Function)]
+    if len(candidates) == 1:  # "if not supported: return None": the kernel is what was meant
+        return candidates[0]
+    return unknown("several returns")

@@ -1,0 +1,195 @@
+"""Where the arguments of kernels come from: command line, directives, configuration, calls, autotune, defaults."""
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ..source.span import Span
+from .definitions import KernelDefinition, KernelInstance, call_text
+from .evaluator import Evaluator
+from .functions import bind_arguments
+from .problem import Problem
+from .scope import Scope
+from .values import Function, HostTensor, Native, dtype_name, is_unknown, unknown
+
+MAX_CALL_INSTANCES = 12
+MAX_CONFIG_INSTANCES = 4
+
+
+class InstanceError(ValueError):
+    """An instance given by the user that cannot be understood."""
+
+
+class Recorder:
+    """Collects instances while host code runs: ``Evaluator.on_call``."""
+
+    def __init__(self, definitions: dict[ast.AST, KernelDefinition], problems: list[Problem]):
+        self.definitions = definitions
+        self.problems = problems
+        self.origin = "call"
+
+    def __call__(self, function: Function, args: list[Any], kwargs: dict[str, Any], span: Span | None) -> KernelInstance | None:
+        definition = self.definitions.get(function.node)
+        if definition is None:
+            return None
+        if definition.function is None:
+            definition.function = function
+        shown = args[1:] if self._is_method(function) else args
+        text = call_text(definition.name, shown, kwargs)
+        for known in definition.instances:
+            if known.text == text and known.origin == self.origin and known.function.scope is function.scope:
+                return known
+        if self.origin == "call" and not self._fits(definition, function, args, kwargs, span):
+            return None
+        if self.origin == "call" and sum(i.origin == "call" for i in definition.instances) >= MAX_CALL_INSTANCES:
+            return None
+        instance = KernelInstance(text, function, list(args), dict(kwargs), self.origin, span)
+        definition.instances.append(instance)
+        return instance
+
+    def _is_method(self, function: Function) -> bool:
+        names = [a.arg for a in function.node.args.args]
+        return bool(names) and names[0] == "self"
+
+    def _fits(self, definition: KernelDefinition, function: Function, args: list[Any], kwargs: dict[str, Any], span: Span | None) -> bool:
+        """Whether the call binds; a lazy factory's call that does not is a fault of the caller."""
+        if function.configs is not None or function.jit.get("wrapped") or definition.kind != "lazy":
+            return True
+        values, error = bind_arguments(function, args, kwargs)
+        if error is None:
+            return True
+        if span is not None:
+            self.problems.append(Problem("call-arity", f"{error}", span, (("defined here", definition.name_span),)))
+        return False
+
+
+def tensor_native() -> Native:
+    """``tensor((M, N), "float16")`` of instance expressions."""
+
+    def make(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        shape = args[0] if args else kwargs.get("shape")
+        dtype = args[1] if len(args) > 1 else kwargs.get("dtype", "float32")
+        if isinstance(shape, int):
+            shape = (shape,)
+        if not isinstance(shape, (tuple, list)):
+            return unknown("tensor")
+        return HostTensor(tuple(shape), dtype_name(dtype) or "unknown")
+
+    return Native("tensor", make)
+
+
+def evaluate_expression(ev: Evaluator, scope: Scope, text: str) -> Any:
+    """Evaluate an instance expression in the file's namespace. Raises InstanceError if it is no expression."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except SyntaxError as error:
+        raise InstanceError(f"{text!r} is not a call such as 'matmul(1024, 1024, 1024, block_M=128)': {error.msg}") from None
+    inner = Scope(scope, "function")
+    inner.names["tensor"] = tensor_native()
+    return ev.eval(tree.body, inner)
+
+
+def from_expression(ev: Evaluator, scope: Scope, recorder: Recorder, text: str, origin: str) -> list[KernelInstance]:
+    """The instances that calling ``text`` makes. Raises InstanceError if it reaches no kernel of the file."""
+    before = {id(i) for d in recorder.definitions.values() for i in d.instances}
+    recorder.origin = origin
+    try:
+        value = evaluate_expression(ev, scope, text)
+        if isinstance(value, Function) and value.node in recorder.definitions and not _made(recorder, before):
+            recorder(value, [], {}, None)
+    finally:
+        recorder.origin = "call"
+    made = _made(recorder, before)
+    if not made:
+        known = ", ".join(sorted({d.qualname for d in recorder.definitions.values()})) or "none"
+        raise InstanceError(f"{text!r} does not reach a kernel of this file (kernels: {known})")
+    for instance in made:
+        instance.text = text.strip() if len(made) == 1 else instance.text
+    return made
+
+
+def _made(recorder: Recorder, before: set[int]) -> list[KernelInstance]:
+    return [i for d in recorder.definitions.values() for i in d.instances if id(i) not in before]
+
+
+def directive_call(definition: KernelDefinition, text: str) -> str:
+    """``M=4096 dtype="float16"`` as a call of the kernel's outermost function."""
+    return f"{_entry(definition)}({', '.join(split_arguments(text))})"
+
+
+def _entry(definition: KernelDefinition) -> str:
+    top = definition.outermost
+    if isinstance(top, ast.ClassDef):
+        return f"{top.name}().{definition.name}"
+    return top.name if isinstance(top, ast.FunctionDef) else definition.name
+
+
+def split_arguments(text: str) -> list[str]:
+    """Split at spaces and commas that stand outside brackets and quotes."""
+    parts: list[str] = []
+    depth, quote, current = 0, "", ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        if character in " ,\t" and depth == 0 and not quote:
+            if current:
+                parts.append(current)
+            current = ""
+        else:
+            current += character
+    return [*parts, current] if current else parts
+
+
+# -- without an explicit choice ------------------------------------------------------------------------------------------------
+def complete(ev: Evaluator, definition: KernelDefinition) -> None:
+    """Choose among the instances found, or make one from autotune configurations or defaults."""
+    for origins in (("command",), ("directive", "config")):
+        chosen = [i for i in definition.instances if i.origin in origins]
+        if chosen:
+            definition.instances = chosen
+            return
+    calls = definition.instances
+    known = [i for i in calls if i.is_known()]
+    definition.instances = known or calls[:1]
+    function = definition.function
+    if function is None:
+        return
+    if definition.instances:
+        _add_configs(definition)
+        return
+    configs = function.configs if isinstance(function.configs, list) else []
+    for config in [c for c in configs if isinstance(c, dict)][:MAX_CONFIG_INSTANCES]:
+        definition.instances.append(KernelInstance(call_text(definition.name, [], config), function, [], dict(config), "autotune"))
+    if not definition.instances:
+        definition.instances.append(_defaults(definition, function))
+
+
+def _add_configs(definition: KernelDefinition) -> None:
+    """A call of an autotuned kernel leaves the tuned parameters open: the configurations fill them."""
+    filled: list[KernelInstance] = []
+    for instance in definition.instances:
+        configs = instance.function.configs
+        options = [c for c in configs if isinstance(c, dict)][:MAX_CONFIG_INSTANCES] if isinstance(configs, list) else []
+        if not options:
+            filled.append(instance)
+            continue
+        for config in options:
+            kwargs = {**config, **instance.kwargs}
+            taken = set(definition.parameters[:len(instance.args)])
+            kwargs = {k: v for k, v in kwargs.items() if k not in taken}
+            filled.append(KernelInstance(call_text(definition.name, instance.args, kwargs), instance.function, instance.args, kwargs, "autotune", instance.span))
+    definition.instances = filled
+
+
+def _defaults(definition: KernelDefinition, function: Function) -> KernelInstance:
+    values, _ = bind_arguments(function, [], {})
+    origin = "unknown" if any(is_unknown(values.get(p)) for p in definition.parameters) else "defaults"
+    return KernelInstance(call_text(definition.name, [], {}), function, [], {}, origin)
+
+

@@ -1,0 +1,255 @@
+"""From a kernel and an instance to its tile program."""
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ..ir.buffer import Buffer
+from ..ir.program import TileProgram
+from .calls import PRIM_FUNC_CALL
+from .definitions import KernelDefinition, KernelInstance
+from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal, Stop
+from .functions import bind_arguments, run_function
+from .module import ModuleAnalysis
+from .problem import Problem
+from .scope import Scope
+from .tile.builder import Builder
+from .tile.launch import finish
+from .tile.signature import make_parameter, occurs_plainly, symbols_of
+from .values import Function, HostTensor, TensorType, dtype_name, is_unknown, unknown
+from .workspace import Workspace
+
+
+def instantiate(analysis: ModuleAnalysis, kernel: KernelDefinition, instance: KernelInstance, trail: Any = None) -> TileProgram:
+    """Trace a kernel at an instance.
+
+    Never raises for what the user wrote. ``attrs`` of the result: ``problems`` (found while tracing), ``incomplete``
+    (why there is no complete program, or None), ``kind``, and what @tilelang.jit was given (``out_idx``, ``pass_configs``, ``target``).
+    """
+    ev = Evaluator(analysis.source, analysis.workspace or Workspace())
+    ev.reporting = True
+    ev.trail = trail
+    program = TileProgram(kernel.name, [], (), kernel.name_span, instance=instance.text, path=analysis.source.path)
+    incomplete: str | None = None
+    try:
+        _trace(ev, kernel, instance, program)
+    except Stop:
+        incomplete = "evaluating it takes too long"
+    except RecursionError:
+        incomplete = "it is nested too deeply"
+    except Raised as error:
+        incomplete = f"it raises {error.kind}" + (f": {error}" if str(error) else "")
+    except (ReturnSignal, BreakSignal, ContinueSignal):
+        incomplete = "it leaves the kernel in a way that is not understood"
+    options = {**instance.function.jit, **instance.options}
+    program.attrs.update({k: options[k] for k in ("out_idx", "pass_configs", "target", "out_idx_span") if k in options})
+    if incomplete is None:
+        _apply_out_idx(ev, kernel, program)
+    program.attrs.setdefault("incomplete", incomplete)
+    program.attrs["problems"] = [] if incomplete is not None and "raises" in incomplete else list(ev.problems)
+    program.attrs["kind"] = kernel.kind
+    program.dynamic = symbols_of(program.params)
+    return program
+
+
+def _trace(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstance, program: TileProgram) -> None:
+    function = instance.function
+    if kernel.kind == "eager":
+        _trace_eager(ev, kernel, instance, program)
+        return
+    if kernel.kind == "prim_func":
+        _trace_prim_func(ev, function, program)
+        return
+    inner = _call_factory(ev, kernel, instance)
+    if isinstance(inner, Function) and inner.kind == "prim_func":
+        program.name = inner.name
+        _trace_prim_func(ev, inner, program)
+        return
+    _explain_missing(ev, kernel, inner, program)
+
+
+def _call_factory(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstance) -> Any:
+    function = instance.function
+    values, _ = bind_arguments(function, instance.args, instance.kwargs)
+    scope = Scope(function.scope, "function", function.source)
+    scope.names.update(values)
+    return run_function(ev, function, scope)
+
+
+def _explain_missing(ev: Evaluator, kernel: KernelDefinition, inner: Any, program: TileProgram) -> None:
+    program.attrs["incomplete"] = "its prim_func is not known"
+    if inner is None:
+        ev.problem("missing-return", f"{kernel.name} does not return its prim_func; the factory's result is None", kernel.name_span)
+    elif is_unknown(inner) and inner.reason == PRIM_FUNC_CALL:
+        where = _return_node(kernel.node)
+        ev.problem("missing-return", f"{kernel.name} returns the result of calling the prim_func; return the function itself", where or kernel.name_span)
+
+
+def _return_node(node: ast.FunctionDef) -> ast.AST | None:
+    returns = [s for s in node.body if isinstance(s, ast.Return)]
+    return returns[-1].value or returns[-1] if returns else None
+
+
+# -- prim_func ------------------------------------------------------------------------------------------------------------------
+def _trace_prim_func(ev: Evaluator, function: Function, program: TileProgram) -> None:
+    builder = Builder("lazy")
+    scope = Scope(function.scope, "kernel", function.source)
+    outer, ev.source = ev.source, function.source or ev.source
+    ev.builder = builder
+    try:
+        assert isinstance(function.node, ast.FunctionDef)
+        for argument in (*function.node.args.posonlyargs, *function.node.args.args):
+            scope.names[argument.arg] = _parameter(ev, function, argument)
+        _run_body(ev, function, scope)
+    finally:
+        _take(ev, builder, program)
+        ev.source = outer
+
+
+def _parameter(ev: Evaluator, function: Function, argument: ast.arg) -> Any:
+    assert ev.builder is not None
+    if argument.annotation is None:
+        ev.problem("arg-annotation", f"parameter {argument.arg!r} has no annotation; a prim_func's parameters are tensors (T.Tensor(shape, dtype)) or "
+                   "typed scalars", argument)
+        ev.builder.attrs["unknown_params"] = True
+        return unknown(f"parameter {argument.arg}")
+    annotation = evaluate_annotation(ev, argument.annotation, function.scope)
+    value = make_parameter(ev, argument.arg, annotation, argument)
+    if ev.trail is not None:
+        ev.trail.saw(argument, value)
+    return value
+
+
+def evaluate_annotation(ev: Evaluator, node: ast.expr, scope: Scope) -> Any:
+    """The value of an annotation; one written as a string is parsed first."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if dtype_name(node.value) is not None:
+            from .values import DType
+
+            return DType(dtype_name(node.value) or "")
+        try:
+            inner = ast.parse(node.value, mode="eval").body
+        except SyntaxError:
+            return unknown("annotation")
+        for part in ast.walk(inner):
+            ast.copy_location(part, node)
+        return ev.eval(inner, scope)
+    return ev.eval(node, scope)
+
+
+def _run_body(ev: Evaluator, function: Function, scope: Scope) -> None:
+    run_function(ev, function, scope)
+    finish(ev)
+
+
+def _take(ev: Evaluator, builder: Builder, program: TileProgram) -> None:
+    """Move what was traced into the program, closing whatever an early end left open."""
+    finish(ev)
+    while len(builder.bodies) > 1:
+        builder.bodies.pop()
+    program.params = list(builder.params)
+    program.body = builder.pop()
+    program.outputs = list(builder.outputs)
+    program.attrs.update(builder.attrs)
+    ev.builder = None
+
+
+# -- eager ----------------------------------------------------------------------------------------------------------------------
+def _trace_eager(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstance, program: TileProgram) -> None:
+    """Twice, as TileLang does: T.const values follow from the tensors' shapes once those are declared."""
+    constants = {k: v for k, v in instance.kwargs.items() if k not in kernel.parameters}
+    builder = _trace_eager_once(ev, kernel, instance, constants)
+    if builder.solved:
+        ev.problems.clear()
+        builder = _trace_eager_once(ev, kernel, instance, {**builder.solved, **constants})
+    _take(ev, builder, program)
+    _check_eager(ev, kernel, instance, builder, program)
+
+
+def _trace_eager_once(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstance, constants: dict[str, Any]) -> Builder:
+    function = instance.function
+    builder = Builder("eager")
+    builder.const_values.update(constants)
+    kwargs = {k: v for k, v in instance.kwargs.items() if k in kernel.parameters}
+    values, _ = bind_arguments(function, instance.args, kwargs)
+    builder.arguments = values
+    scope = Scope(function.scope, "kernel", function.source)
+    scope.names.update({k: v for k, v in values.items() if not isinstance(v, HostTensor)})
+    scope.names.update({k: unknown(f"parameter {k}") for k, v in values.items() if isinstance(v, HostTensor)})
+    outer, ev.source = ev.source, function.source or ev.source
+    ev.builder = builder
+    try:
+        _declare_annotated(ev, function, scope, values)
+        _run_body(ev, function, scope)
+    finally:
+        ev.source = outer
+        finish(ev)
+    return builder
+
+
+def _declare_annotated(ev: Evaluator, function: Function, scope: Scope, values: dict[str, Any]) -> None:
+    """Parameters whose annotation in the signature is a tensor type."""
+    assert isinstance(function.node, ast.FunctionDef)
+    for argument in (*function.node.args.args, *function.node.args.kwonlyargs):
+        if argument.annotation is None:
+            continue
+        reporting, ev.reporting = ev.reporting, False
+        annotation = evaluate_annotation(ev, argument.annotation, function.scope)
+        ev.reporting = reporting
+        if isinstance(annotation, TensorType) and annotation.shape is not None:
+            from .tile.signature import _solve
+
+            if isinstance(values.get(argument.arg), HostTensor):
+                _solve(ev, annotation, values[argument.arg])
+            scope.names[argument.arg] = make_parameter(ev, argument.arg, annotation, argument)
+
+
+def _check_eager(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstance, builder: Builder, program: TileProgram) -> None:
+    if not builder.launch_count and isinstance(kernel.node, ast.FunctionDef):
+        inner = next((s for s in kernel.node.body if isinstance(s, ast.FunctionDef)), None)
+        if inner is not None and any(isinstance(s, ast.Return) and isinstance(s.value, ast.Name) and s.value.id == inner.name for s in kernel.node.body):
+            ev.problems[:] = [p for p in ev.problems if p.rule not in ("eager-return",)]
+            ev.problem("missing-prim-func", f"{inner.name} has no @T.prim_func, so {kernel.name} is taken for an eager kernel", ev.source.name_span(inner))
+            program.attrs["incomplete"] = "it has no prim_func"
+            return
+    if "out_idx" in instance.function.jit:
+        ev.problem("eager-out-idx", "out_idx belongs to factories with a @T.prim_func; an eager kernel returns its T.empty tensors",
+                   instance.function.jit.get("out_idx_span") or kernel.name_span)
+    returned = builder.returned or []
+    missing = [b for b in builder.outputs if b not in returned]
+    if missing and not any(p.rule == "eager-return" for p in ev.problems):
+        names = ", ".join(b.name for b in missing)
+        ev.problem("eager-return", f"{names} is made by T.empty but not returned; a kernel returns all of them", builder.return_span or missing[0].span or kernel.name_span)
+    for name, span in builder.const_spans.items():
+        if name not in builder.const_values and not builder.attrs.get("unknown_params") and not occurs_plainly(program.params, name):
+            ev.problem("const-unused", f"T.const {name!r} is no dimension of a tensor parameter by itself, so its value cannot be found from the arguments", span)
+
+
+# -- outputs ----------------------------------------------------------------------------------------------------------------------
+def _apply_out_idx(ev: Evaluator, kernel: KernelDefinition, program: TileProgram) -> None:
+    out_idx = program.attrs.get("out_idx")
+    if out_idx is None or is_unknown(out_idx) or kernel.kind == "eager" or program.attrs.get("unknown_params"):
+        return
+    indices = list(out_idx) if isinstance(out_idx, (list, tuple)) else [out_idx]
+    count = len(program.params)
+    where = program.attrs.get("out_idx_span") or kernel.name_span
+    if any(isinstance(i, (str, float)) for i in indices):
+        ev.problem("out-idx-range", "out_idx holds parameter positions, which are integers", where)
+        return
+    if any(not isinstance(i, int) for i in indices) or not count:
+        return
+    wrong = [i for i in indices if not -count <= i < count]
+    if wrong:
+        ev.problem("out-idx-range", f"out_idx {wrong[0]} is out of range: {program.name} has {count} parameters (-{count} to {count - 1})", where)
+        return
+    positions = [i % count for i in indices]
+    if len(set(positions)) != len(positions):
+        ev.problem("out-idx-range", f"out_idx {indices} names a parameter twice", where)
+        return
+    program.outputs = [p for p in (program.params[i] for i in positions) if isinstance(p, Buffer)]
+
+
+def all_problems(program: TileProgram) -> list[Problem]:
+    return program.attrs.get("problems", [])
+
+

@@ -1,0 +1,192 @@
+"""Analysis of a file: its kernels with their instances, its uses of the API, problems outside kernels."""
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..source.file import SourceFile
+from .api_uses import find_api_uses
+from .definitions import KernelDefinition, KernelInstance, find_definitions
+from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal, Stop
+from .instances import InstanceError, Recorder, complete, directive_call, from_expression
+from .problem import ApiUse, Problem
+from .scope import Scope
+from .values import Class, Function, unknown
+from .workspace import Workspace, run_tolerantly
+
+
+@dataclass(eq=False)
+class ModuleAnalysis:
+    source: SourceFile
+    kernels: list[KernelDefinition] = field(default_factory=list)
+    api_uses: list[ApiUse] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    scope: Scope | None = None
+    workspace: Workspace | None = None
+    instance_errors: list[str] = field(default_factory=list)
+
+    def kernel(self, name: str) -> KernelDefinition | None:
+        """A kernel by name or qualified name."""
+        return next((k for k in self.kernels if name in (k.name, k.qualname)), None)
+
+
+def analyse(source: SourceFile, *, instances: tuple[str, ...] = (), config_instances: tuple[str, ...] = (), roots: tuple[str, ...] = ()) -> ModuleAnalysis:
+    """Find a file's kernels and their instances. Never executes the file; never raises for what it contains.
+
+    ``instances`` (from the command line) and ``config_instances`` are calls as text; those that reach no kernel of the
+    file are named in ``instance_errors``.
+    """
+    workspace = Workspace((*roots, *_package_roots(source.path)))
+    analysis = ModuleAnalysis(source, workspace=workspace)
+    if not _mentions_language(source.text):
+        return analysis
+    ev = Evaluator(source, workspace)
+    scope = Scope(None, "module", source)
+    analysis.scope = scope
+    definitions: dict[ast.AST, KernelDefinition] = {d.node: d for d in find_definitions(source, set())}
+    recorder = Recorder(definitions, analysis.problems)
+    ev.on_call = recorder
+    try:
+        run_tolerantly(ev, source.tree.body, scope)
+        _find_eager(source, scope, definitions)
+        explicit = _explicit_instances(ev, analysis, recorder, instances, config_instances)
+        if not explicit:
+            _run_entry_points(ev, source, scope, definitions)
+    except Stop:
+        pass
+    except RecursionError:
+        pass
+    analysis.kernels = sorted(definitions.values(), key=lambda d: (d.node.lineno, d.node.col_offset))
+    _reach_functions(source, workspace, scope, analysis, recorder)
+    for definition in analysis.kernels:
+        complete(ev, definition)
+    analysis.api_uses = find_api_uses(source, scope)
+    return analysis
+
+
+def _mentions_language(text: str) -> bool:
+    """Files without any trace of the language are skipped; re-exports count (`T.Kernel`, `T.prim_func`, `.jit`)."""
+    return any(word in text for word in ("tilelang", "prim_func", "T.Kernel", ".Kernel("))
+
+
+def _package_roots(path: str) -> tuple[str, ...]:
+    """The folders above the file's packages and the project's root: where absolute imports start."""
+    folder = Path(path).resolve().parent if path else Path()
+    roots: list[str] = []
+    try:
+        current = folder
+        while (current / "__init__.py").is_file() and current.parent != current:
+            current = current.parent
+            roots.append(str(current))
+        while current.parent != current:
+            if any((current / marker).exists() for marker in ("pyproject.toml", "setup.py", ".git")):
+                roots += [str(current), str(current / "src")]
+                break
+            current = current.parent
+    except OSError:
+        return tuple(roots)
+    return tuple(dict.fromkeys(roots))
+
+
+def _find_eager(source: SourceFile, scope: Scope, definitions: dict[ast.AST, KernelDefinition]) -> None:
+    """Functions that turned out to be jitted (through aliases or the user's own decorators)."""
+    eager = {f.node for f in _functions(scope) if f.kind == "eager" and f.source is source}
+    for found in find_definitions(source, eager):
+        definitions.setdefault(found.node, found)
+    for function in _functions(scope):
+        if function.node in definitions:
+            definitions[function.node].function = function
+
+
+def _functions(scope: Scope) -> list[Function]:
+    found: list[Function] = []
+    for value in scope.names.values():
+        if isinstance(value, Function):
+            found.append(value)
+        elif isinstance(value, Class):
+            found += [m for m in value.namespace.values() if isinstance(m, Function)]
+    return found
+
+
+# -- instances ----------------------------------------------------------------------------------------------------------------
+def _explicit_instances(ev: Evaluator, analysis: ModuleAnalysis, recorder: Recorder, command: tuple[str, ...], config: tuple[str, ...]) -> bool:
+    """Instances the user names. True if every kernel of the file has one, so that looking at calls is not needed."""
+    scope = analysis.scope
+    assert scope is not None
+    for text in command:
+        _from_text(ev, analysis, recorder, scope, text, "command")
+    for text in config:
+        _from_text(ev, analysis, recorder, scope, text, "config")
+    for directive in analysis.source.directives:
+        if directive.kind == "instance":
+            target = _below(recorder, directive.line)
+            if target is not None:
+                _from_text(ev, analysis, recorder, scope, directive_call(target, directive.text), "directive")
+    return all(any(i.origin in ("command", "directive", "config") for i in d.instances) for d in recorder.definitions.values())
+
+
+def _from_text(ev: Evaluator, analysis: ModuleAnalysis, recorder: Recorder, scope: Scope, text: str, origin: str) -> None:
+    try:
+        from_expression(ev, scope, recorder, text, origin)
+    except InstanceError as error:
+        if origin != "config":
+            analysis.instance_errors.append(str(error))
+    except (Raised, ReturnSignal, BreakSignal, ContinueSignal):
+        analysis.instance_errors.append(f"{text!r} raises while the kernel is made")
+
+
+def _below(recorder: Recorder, line: int) -> KernelDefinition | None:
+    """The kernel a directive stands above: the first whose outermost function starts after it."""
+    def start(d: KernelDefinition) -> int:
+        top = d.outermost
+        decorators = getattr(top, "decorator_list", [])
+        first = min([x.lineno for x in decorators] + [top.lineno])
+        return first if first > line else d.first_line
+
+    after = [d for d in recorder.definitions.values() if start(d) > line]
+    return min(after, key=start, default=None)
+
+
+def _run_entry_points(ev: Evaluator, source: SourceFile, scope: Scope, definitions: dict[ast.AST, KernelDefinition]) -> None:
+    """Run the functions a script or test runner would call, for the instances they make."""
+    for statement in source.tree.body:
+        if not isinstance(statement, ast.FunctionDef) or statement in definitions:
+            continue
+        function = scope.names.get(statement.name)
+        if not isinstance(function, Function) or function.node is not statement:
+            continue
+        if not (statement.name in ("main", "run", "bench", "benchmark") or statement.name.startswith(("test_", "run_", "regression_", "check_"))):
+            continue
+        required = len(statement.args.args) - len(statement.args.defaults)
+        try:
+            ev.call_function(function, [unknown("argument")] * required, {})
+        except (Raised, ReturnSignal, BreakSignal, ContinueSignal):
+            continue
+
+
+def _reach_functions(source: SourceFile, workspace: Workspace, scope: Scope, analysis: ModuleAnalysis, recorder: Recorder) -> None:
+    """Kernels inside functions nobody calls: call the enclosing function with its defaults to get at them."""
+    for definition in analysis.kernels:
+        if definition.function is not None:
+            continue
+        top = definition.outermost
+        function = scope.names.get(getattr(top, "name", ""))
+        if not isinstance(function, Function):
+            continue
+        ev = Evaluator(source, workspace, max_steps=50_000, max_seconds=1.0)
+        found: list[Function] = []
+        ev.on_call = lambda f, a, k, s, d=definition, out=found: out.append(f) if f.node is d.node else None
+        required = len(function.node.args.args) - len(function.defaults)
+        try:
+            result = ev.call_function(function, [unknown("argument")] * required, {})
+        except (Stop, Raised, ReturnSignal, BreakSignal, ContinueSignal, RecursionError):
+            continue
+        if isinstance(result, Function) and result.node is definition.node:
+            found.append(result)
+        if found:
+            definition.function = found[0]
+
+
+__all__ = ["KernelInstance", "ModuleAnalysis", "analyse"]

@@ -1,0 +1,1 @@
+"""Models of the Python and torch names that code around kernels uses."""

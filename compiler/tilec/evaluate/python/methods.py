@@ -1,0 +1,44 @@
+"""Methods of Python's built-in types on known values."""
+from __future__ import annotations
+
+from typing import Any
+
+from ..evaluator import Evaluator
+from ..values import MISSING, Native, is_unknown, unknown
+
+_PURE = {
+    str: {"lower", "upper", "strip", "lstrip", "rstrip", "split", "startswith", "endswith", "replace", "join", "format", "find", "count",
+          "title", "capitalize", "isdigit", "zfill", "removeprefix", "removesuffix", "index", "rsplit", "partition", "encode"},
+    list: {"index", "count", "copy"},
+    tuple: {"index", "count"},
+    dict: {"get", "keys", "values", "items", "copy"},
+    int: {"bit_length"},
+    float: {"is_integer"},
+    set: {"union", "intersection", "difference", "copy", "issubset"},
+}
+_MUTATING = {list: {"append", "extend", "insert", "pop", "remove", "reverse", "sort", "clear"}, dict: {"update", "pop", "setdefault", "clear"},
+             set: {"add", "update", "discard", "remove"}}
+
+
+def method(base: Any, name: str) -> Any:
+    """The bound method of a known value, or MISSING."""
+    for table in (_PURE, _MUTATING):
+        for kind, names in table.items():
+            if isinstance(base, kind) and name in names:
+                return Native(name, _caller(base, name))
+    if isinstance(base, (int, float)) and name in ("real", "imag", "numerator", "denominator"):
+        return getattr(base, name)
+    return MISSING
+
+
+def _caller(base: Any, name: str) -> Any:
+    def call(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        if any(is_unknown(a) for a in args) and name not in ("append", "get", "add", "setdefault", "insert"):
+            return unknown(name)
+        try:
+            value = getattr(base, name)(*args, **kwargs)
+        except Exception:  # noqa: BLE001
+            return unknown(name)
+        return list(value) if name in ("keys", "values", "items") else value
+
+    return call

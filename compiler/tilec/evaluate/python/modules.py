@@ -1,0 +1,164 @@
+"""Standard-library modules, as far as code around kernels uses them."""
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import operator
+from typing import Any
+
+from ...ir.expr import Expr
+from ..evaluator import Evaluator
+from ..values import Class, Function, Instance, Native, Partial, is_unknown, plain, unknown
+from .builtins import host
+
+_MATH_ON_DEVICE = {"sqrt": "T.sqrt", "exp": "T.exp", "log": "T.log", "log2": "T.log2", "ceil": "T.ceil", "floor": "T.floor", "sin": "T.sin",
+                   "cos": "T.cos", "pow": "T.pow", "tanh": "T.tanh", "fabs": "T.abs"}
+
+
+def member(module: str, name: str) -> Any:
+    """The model of ``module.name``, or unknown."""
+    maker = _MODULES.get(module)
+    found = maker(name) if maker is not None else None
+    return unknown(f"{module}.{name}") if found is None else found
+
+
+def _math(name: str) -> Any:
+    python = getattr(math, name, None)
+    if not callable(python):
+        return python
+
+    def call(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        from ..tile.elements import as_scalar
+
+        args = [plain(as_scalar(a)) for a in args]
+        if any(isinstance(a, Expr) and not is_unknown(a) for a in args):
+            if ev.builder is not None and node is not None:
+                use = f"; use {_MATH_ON_DEVICE[name]}" if name in _MATH_ON_DEVICE else ""
+                ev.problem("python-builtin", f"math.{name}() cannot compute a device value{use}", node)
+            return unknown(f"math.{name}")
+        return host(f"math.{name}", python).call(ev, args, kwargs, node)
+
+    return Native(f"math.{name}", call)
+
+
+def _functools(name: str) -> Any:
+    if name == "partial":
+        return Native(name, lambda ev, a, k, n: Partial(a[0], tuple(a[1:]), tuple(k.items())) if a else unknown("partial"))
+    if name in ("lru_cache", "cache"):
+        return Native(name, _pass_through)
+    if name == "wraps":
+        return Native(name, lambda ev, a, k, n: Native("wraps", lambda ev, b, k2, n2: b[0] if b else unknown("wraps")))
+    if name == "reduce":
+        return Native(name, _reduce)
+    return None
+
+
+def _pass_through(ev: Evaluator, args: list[Any], kwargs: Any, node: Any) -> Any:
+    """A decorator with or without arguments that leaves the function as it is."""
+    if args and isinstance(args[0], Function):
+        return args[0]
+    return Native("decorator", lambda ev, a, k, n: a[0] if a else unknown("decorator"))
+
+
+def _reduce(ev: Evaluator, args: list[Any], kwargs: Any, node: Any) -> Any:
+    if len(args) < 2 or not isinstance(args[1], (list, tuple)):
+        return unknown("reduce")
+    items = list(args[1])
+    if len(args) > 2:
+        items.insert(0, args[2])
+    if not items:
+        return unknown("reduce")
+    value = items[0]
+    for item in items[1:]:
+        value = ev.call(args[0], [value, item], {})
+    return value
+
+
+def _itertools(name: str) -> Any:
+    if name not in ("product", "chain", "permutations", "combinations", "accumulate"):
+        return None
+
+    def call(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        if not all(isinstance(a, (list, tuple, range, int)) for a in args) or kwargs.keys() - {"repeat"}:
+            return unknown(name)
+        try:
+            return list(itertools.islice(getattr(itertools, name)(*args, **kwargs), 5000))
+        except (TypeError, ValueError):
+            return unknown(name)
+
+    return Native(name, call)
+
+
+def _operator(name: str) -> Any:
+    import ast
+
+    from ..expressions import binary_value
+
+    ops = {"mul": ast.Mult, "add": ast.Add, "sub": ast.Sub, "floordiv": ast.FloorDiv, "mod": ast.Mod}
+    if name in ops:
+        return Native(name, lambda ev, a, k, n: binary_value(ev, ops[name], a[0], a[1], n) if len(a) == 2 else unknown(name))
+    return host(name, getattr(operator, name)) if hasattr(operator, name) else None
+
+
+def _dataclasses(name: str) -> Any:
+    if name == "field":
+        from ..classes import FieldDefault
+
+        return Native(name, lambda ev, a, k, n: FieldDefault(k.get("default", unknown("field")), k.get("default_factory")))
+    if name == "replace":
+        return Native(name, _replace)
+    if name == "dataclass":
+        return Native(name, _pass_through)
+    return None
+
+
+def _replace(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    if args and isinstance(args[0], Instance):
+        return Instance(args[0].cls, {**args[0].attributes, **kwargs}, args[0].opaque)
+    return unknown("replace")
+
+
+def _argparse(name: str) -> Any:
+    if name == "ArgumentParser":
+        return Native(name, lambda ev, a, k, n: _parser())
+    return None
+
+
+def _parser() -> Instance:
+    defaults: dict[str, Any] = {}
+    parser = Instance(Class("ArgumentParser", {}), {})
+
+    def add(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        names = [a for a in args if isinstance(a, str)]
+        long = next((n for n in names if n.startswith("--")), names[0] if names else "")
+        key = kwargs.get("dest") or long.lstrip("-").replace("-", "_")
+        default = kwargs.get("default", {"store_true": False, "store_false": True}.get(str(kwargs.get("action")), None))
+        if isinstance(default, str) and isinstance(kwargs.get("type"), Native) and kwargs["type"].name in ("int", "float"):
+            default = kwargs["type"].call(ev, [default], {}, node)
+        if isinstance(key, str):
+            defaults[key] = unknown("argument") if not long.startswith("-") else default
+        return unknown("argument")
+
+    def parse(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        return Instance(Class("Namespace", {}, opaque=True), dict(defaults), True)
+
+    def parse_known(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        return (parse(ev, args, kwargs, node), [])
+
+    parser.attributes.update(add_argument=Native("add_argument", add), parse_args=Native("parse_args", parse),
+                             parse_known_args=Native("parse_known_args", parse_known),
+                             add_argument_group=Native("group", lambda ev, a, k, n: parser))
+    return parser
+
+
+def _torch(name: str) -> Any:
+    from .torch_model import torch_member
+
+    return torch_member(name)
+
+
+_MODULES: dict[str, Any] = {
+    "math": _math, "functools": _functools, "itertools": _itertools, "operator": _operator, "dataclasses": _dataclasses,
+    "argparse": _argparse, "torch": _torch,
+}

@@ -1,0 +1,489 @@
+"""Execution of statements: one small function per kind of syntax node."""
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+
+from ..ir.buffer import Buffer, Region
+from ..ir.expr import Expr
+from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal
+from .expressions import BINARY, binary_value, evaluate, evaluate_index, scalar_operand, truth
+from .scope import Scope
+from .values import MISSING, Class, Instance, LaunchValue, LoopValue, TensorType, is_device, is_unknown, same, unknown
+
+MAX_HOST_ITERATIONS = 300
+
+
+def execute(ev: Evaluator, body: list[ast.stmt], scope: Scope) -> None:
+    for position, node in enumerate(body):
+        ev.step()
+        handler = _HANDLERS.get(type(node))
+        if handler is None:
+            continue
+        if in_kernel(ev, scope):
+            _warn_after_jump(ev, body, position)
+        handler(ev, node, scope)
+
+
+def in_kernel(ev: Evaluator, scope: Scope) -> bool:
+    """Whether statements of this scope are those of a kernel or macro being traced."""
+    return ev.builder is not None and scope.kind == "kernel"
+
+
+def _warn_after_jump(ev: Evaluator, body: list[ast.stmt], position: int) -> None:
+    if position > 0 and isinstance(body[position - 1], (ast.Break, ast.Continue)):
+        word = "break" if isinstance(body[position - 1], ast.Break) else "continue"
+        ev.problem("statement-after-break", f"this statement follows {word} and never runs", body[position])
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+def assign_target(ev: Evaluator, target: ast.expr, value: Any, scope: Scope, bind: bool = True) -> None:
+    """Give a target its value; ``bind``: with the meaning kernels give to assignment (let, store to a variable)."""
+    if isinstance(target, ast.Name):
+        if bind and in_kernel(ev, scope):
+            from .tile.binding import bind_name
+
+            value = bind_name(ev, target, value, scope)
+        scope.assign(target.id, value)
+        if ev.trail is not None:
+            ev.trail.saw(target, value)
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        _unpack(ev, target, value, scope, bind)
+    elif isinstance(target, ast.Subscript):
+        _store_item(ev, target, value, scope)
+    elif isinstance(target, ast.Attribute):
+        _store_attribute(ev, target, value, scope)
+    elif isinstance(target, ast.Starred):
+        assign_target(ev, target.value, value, scope, bind)
+
+
+def _unpack(ev: Evaluator, target: Any, value: Any, scope: Scope, bind: bool) -> None:
+    names = target.elts
+    if isinstance(value, LaunchValue):
+        from .tile.launch import enter_launch
+
+        value = enter_launch(ev, value)
+    if isinstance(value, (list, tuple, range, str)) and not any(isinstance(n, ast.Starred) for n in names):
+        if len(value) == len(names):
+            for one, item in zip(names, value):
+                assign_target(ev, one, item, scope, bind)
+            return
+    elif isinstance(value, (list, tuple)) and len(value) >= len(names) - 1:
+        _unpack_starred(ev, names, list(value), scope, bind)
+        return
+    elif isinstance(value, (Buffer, Region)) or is_device(value):
+        ev.problem("python-iterate-device", "a device value cannot be unpacked into several names", target)
+    for one in names:
+        assign_target(ev, one, unknown("unpacking"), scope, bind)
+
+
+def _unpack_starred(ev: Evaluator, names: list[ast.expr], items: list[Any], scope: Scope, bind: bool) -> None:
+    star = next(i for i, n in enumerate(names) if isinstance(n, ast.Starred))
+    after = len(names) - star - 1
+    for one, item in zip(names[:star], items):
+        assign_target(ev, one, item, scope, bind)
+    assign_target(ev, names[star], items[star:len(items) - after], scope, bind)
+    for one, item in zip(names[star + 1:], items[len(items) - after:]):
+        assign_target(ev, one, item, scope, bind)
+
+
+def _store_item(ev: Evaluator, target: ast.Subscript, value: Any, scope: Scope) -> None:
+    base = evaluate(ev, target.value, scope)
+    index = evaluate_index(ev, target.slice, scope)
+    if isinstance(base, (Buffer, Region)):
+        from .tile.elements import store_element
+
+        store_element(ev, base, index, value, target)
+    elif isinstance(base, (dict, list)) and not is_unknown(index):
+        try:
+            base[index] = value
+        except (TypeError, IndexError, KeyError, ValueError):
+            return
+
+
+def _store_attribute(ev: Evaluator, target: ast.Attribute, value: Any, scope: Scope) -> None:
+    base = evaluate(ev, target.value, scope)
+    if isinstance(base, Instance):
+        base.attributes[target.attr] = value
+    elif isinstance(base, Class):
+        base.namespace[target.attr] = value
+
+
+def _assign(ev: Evaluator, node: ast.Assign, scope: Scope) -> None:
+    value = evaluate(ev, node.value, scope)
+    if in_kernel(ev, scope) and any(isinstance(t, ast.Attribute) for t in node.targets):
+        first = next(t for t in node.targets if isinstance(t, ast.Attribute))
+        ev.problem("python-syntax", "assignment to an attribute is not possible inside a kernel", first)
+    for target in node.targets:
+        assign_target(ev, target, value, scope)
+
+
+def _annassign(ev: Evaluator, node: ast.AnnAssign, scope: Scope) -> None:
+    if in_kernel(ev, scope) and isinstance(node.target, ast.Name):
+        from .tile.signature import annotate_name
+
+        annotation = evaluate(ev, node.annotation, scope)
+        if node.value is None:
+            if isinstance(annotation, TensorType):
+                annotate_name(ev, node, annotation, scope)
+            return
+    if node.value is not None:
+        assign_target(ev, node.target, evaluate(ev, node.value, scope), scope)
+    elif scope.kind == "class" and isinstance(node.target, ast.Name):
+        scope.names.setdefault("__annotated__", []).append(node.target.id)
+
+
+def _augassign(ev: Evaluator, node: ast.AugAssign, scope: Scope) -> None:
+    if isinstance(node.target, ast.Subscript):
+        _augassign_item(ev, node, scope)
+        return
+    load = _as_load(node.target)
+    old = evaluate(ev, load, scope)
+    if isinstance(old, Buffer) and old.scope != "local.var":
+        if ev.builder is not None:
+            ev.problem("buffer-augassign", f"{old.name} is a whole buffer; augmented assignment needs an element, such as "
+                       f"{old.name}[i] {_symbol(node.op)}= ...", node)
+        return
+    if isinstance(old, list) and isinstance(node.op, ast.Add):
+        more = evaluate(ev, node.value, scope)
+        if isinstance(more, (list, tuple)):
+            old.extend(more)
+            return
+    value = binary_value(ev, type(node.op), old, evaluate(ev, node.value, scope), node)
+    assign_target(ev, node.target, value, scope)
+
+
+def _augassign_item(ev: Evaluator, node: ast.AugAssign, scope: Scope) -> None:
+    target = node.target
+    assert isinstance(target, ast.Subscript)
+    base = evaluate(ev, target.value, scope)
+    index = evaluate_index(ev, target.slice, scope)
+    from .subscripts import get_item
+
+    old = get_item(ev, base, index, target)
+    value = binary_value(ev, type(node.op), old, evaluate(ev, node.value, scope), node)
+    if isinstance(base, (Buffer, Region)):
+        from .tile.elements import store_element
+
+        store_element(ev, base, index, value, target, statement=node)
+    elif isinstance(base, (dict, list)) and not is_unknown(index):
+        try:
+            base[index] = value
+        except (TypeError, IndexError, KeyError, ValueError):
+            return
+
+
+def _symbol(op: ast.operator) -> str:
+    return {"add": "+", "sub": "-", "mul": "*", "div": "/"}.get(BINARY[type(op)][0], "@")
+
+
+def _as_load(target: Any) -> ast.expr:
+    if isinstance(target, ast.Name):
+        return ast.copy_location(ast.Name(target.id, ast.Load()), target)
+    return ast.copy_location(ast.Attribute(target.value, target.attr, ast.Load()), target)
+
+
+def _delete(ev: Evaluator, node: ast.Delete, scope: Scope) -> None:
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            scope.delete(target.id)
+
+
+def _global(ev: Evaluator, node: ast.Global, scope: Scope) -> None:
+    scope.global_names.update(node.names)
+
+
+def _nonlocal(ev: Evaluator, node: ast.Nonlocal, scope: Scope) -> None:
+    scope.nonlocal_names.update(node.names)
+
+
+# -- expressions, jumps --------------------------------------------------------------------------------------------------
+def _expr(ev: Evaluator, node: ast.Expr, scope: Scope) -> None:
+    value = evaluate(ev, node.value, scope)
+    if in_kernel(ev, scope):
+        from .tile.binding import evaluate_statement
+
+        evaluate_statement(ev, value, node)
+
+
+def _return(ev: Evaluator, node: ast.Return, scope: Scope) -> None:
+    value = None if node.value is None else evaluate(ev, node.value, scope)
+    if in_kernel(ev, scope):
+        from .tile.binding import check_return
+
+        value = check_return(ev, value, node)
+    raise ReturnSignal(value)
+
+
+def _break(ev: Evaluator, node: ast.Break, scope: Scope) -> None:
+    _jump(ev, node, scope, "break", BreakSignal)
+
+
+def _continue(ev: Evaluator, node: ast.Continue, scope: Scope) -> None:
+    _jump(ev, node, scope, "continue", ContinueSignal)
+
+
+def _jump(ev: Evaluator, node: ast.stmt, scope: Scope, kind: str, signal: type[Exception]) -> None:
+    if in_kernel(ev, scope):
+        assert ev.builder is not None
+        frame = ev.builder.innermost_loop()
+        if frame == "device":
+            ev.builder.jump(kind, ev.span(node))
+            return
+        if frame == "host" and ev.builder.inside_device_branch():
+            ev.problem("python-loop-control", f"{kind} leaves a loop that runs while the kernel is built, but it stands under a condition "
+                       "known only on the device", node)
+            return
+    raise signal
+
+
+def _raise(ev: Evaluator, node: ast.Raise, scope: Scope) -> None:
+    kind, message = "Exception", ""
+    if isinstance(node.exc, ast.Call):
+        kind = ast.unparse(node.exc.func)
+        if node.exc.args:
+            text = evaluate(ev, node.exc.args[0], scope)
+            message = text if isinstance(text, str) else ""
+    elif node.exc is not None:
+        kind = ast.unparse(node.exc)
+    raise Raised(kind, message, ev.span(node))
+
+
+def _assert(ev: Evaluator, node: ast.Assert, scope: Scope) -> None:
+    value = evaluate(ev, node.test, scope)
+    if truth(ev, value) is False:
+        message = evaluate(ev, node.msg, scope) if node.msg is not None else ""
+        raise Raised("AssertionError", message if isinstance(message, str) else "", ev.span(node))
+
+
+# -- branches ---------------------------------------------------------------------------------------------------------
+def _if(ev: Evaluator, node: ast.If, scope: Scope) -> None:
+    cond = scalar_operand(evaluate(ev, node.test, scope))
+    known = truth(ev, cond)
+    if known is not None:
+        execute(ev, node.body if known else node.orelse, scope)
+    elif in_kernel(ev, scope):
+        from .tile.branches import device_if
+
+        device_if(ev, node, cond, scope)
+    else:
+        run_both(ev, [node.body, node.orelse], scope)
+
+
+def run_both(ev: Evaluator, bodies: list[list[ast.stmt]], scope: Scope) -> None:
+    """Run alternatives of which it is not known which happens; names that end up different are unknown."""
+    before = dict(scope.names)
+    ends: list[dict[str, Any]] = []
+    leaving: Exception | None = None
+    for body in bodies:
+        scope.names = dict(before)
+        try:
+            execute(ev, body, scope)
+            ends.append(scope.names)
+        except ReturnSignal as signal:
+            if ev.returns:
+                ev.returns[-1].append(signal.value)
+            leaving = signal
+        except (BreakSignal, ContinueSignal, Raised) as signal:
+            leaving = signal
+    if not ends:
+        scope.names = dict(before)
+        if isinstance(leaving, ReturnSignal) and ev.returns:
+            ev.returns[-1].pop()
+        assert leaving is not None
+        raise leaving
+    scope.names = _join(ends)
+
+
+def _join(ends: list[dict[str, Any]]) -> dict[str, Any]:
+    joined: dict[str, Any] = {}
+    for name in {n for end in ends for n in end}:
+        values = [end.get(name, MISSING) for end in ends]
+        present = [v for v in values if v is not MISSING]
+        agree = all(same(present[0], v) for v in present[1:])
+        # A name that only one branch binds keeps its value: where it is used, that branch was meant.
+        joined[name] = present[0] if agree else unknown(f"{name} depends on a condition")
+    return joined
+
+
+# -- loops --------------------------------------------------------------------------------------------------------------
+def _for(ev: Evaluator, node: ast.For, scope: Scope) -> None:
+    iterable = evaluate(ev, node.iter, scope)
+    if in_kernel(ev, scope):
+        if node.orelse:
+            ev.problem("python-syntax", "for ... else is not possible inside a kernel", node.orelse[0])
+        if isinstance(iterable, LoopValue):
+            from .tile.loops import device_for
+
+            device_for(ev, node, iterable, scope)
+            return
+    from .tile.loops import iterate_host
+
+    items = iterate_host(ev, iterable, node.iter)
+    if items is None:
+        _unknown_loop(ev, node, scope)
+        return
+    _host_for(ev, node, items, scope)
+
+
+def _host_for(ev: Evaluator, node: ast.For, items: Any, scope: Scope) -> None:
+    for count, item in enumerate(items):
+        if count >= MAX_HOST_ITERATIONS:
+            break
+        assign_target(ev, node.target, item, scope)
+        if not _one_iteration(ev, node.body, scope):
+            return
+    execute(ev, node.orelse, scope)
+
+
+def _one_iteration(ev: Evaluator, body: list[ast.stmt], scope: Scope) -> bool:
+    """False when the loop is left by ``break``."""
+    builder = ev.builder if in_kernel(ev, scope) else None
+    if builder is not None:
+        builder.enter_host_loop()
+    try:
+        execute(ev, body, scope)
+    except BreakSignal:
+        return False
+    except ContinueSignal:
+        return True
+    finally:
+        if builder is not None:
+            builder.leave_host_loop()
+    return True
+
+
+def _unknown_loop(ev: Evaluator, node: Any, scope: Scope) -> None:
+    """A loop of unknown length: its body runs once with unknown values, and what it assigns is unknown after it."""
+    before = dict(scope.names)
+    if isinstance(node, ast.For):
+        assign_target(ev, node.target, unknown("loop"), scope, bind=False)
+    if in_kernel(ev, scope):
+        from .tile.loops import unknown_device_loop
+
+        unknown_device_loop(ev, node, scope)
+    else:
+        try:
+            _one_iteration(ev, node.body, scope)
+        except ReturnSignal as signal:
+            if ev.returns:
+                ev.returns[-1].append(signal.value)
+        except Raised:
+            pass
+    for name, value in scope.names.items():
+        if name in before and not same(before[name], value) and isinstance(value, (int, float, str, bool, tuple, Expr)):
+            scope.names[name] = unknown(f"{name} is changed in a loop")
+
+
+def _while(ev: Evaluator, node: ast.While, scope: Scope) -> None:
+    if in_kernel(ev, scope):
+        from .tile.loops import device_while
+
+        device_while(ev, node, scope)
+        return
+    for _ in range(MAX_HOST_ITERATIONS):
+        known = truth(ev, evaluate(ev, node.test, scope))
+        if known is None:
+            _unknown_loop(ev, node, scope)
+            return
+        if not known:
+            execute(ev, node.orelse, scope)
+            return
+        if not _one_iteration(ev, node.body, scope):
+            return
+
+
+# -- blocks -------------------------------------------------------------------------------------------------------------
+def _with(ev: Evaluator, node: ast.With, scope: Scope) -> None:
+    _with_items(ev, node, node.items, scope)
+
+
+def _with_items(ev: Evaluator, node: ast.With, items: list[ast.withitem], scope: Scope) -> None:
+    if not items:
+        execute(ev, node.body, scope)
+        return
+    first = items[0]
+    value = evaluate(ev, first.context_expr, scope)
+    if ev.builder is not None:
+        from .tile.launch import with_device
+
+        if with_device(ev, node, first, value, scope, lambda: _with_items(ev, node, items[1:], scope)):
+            return
+    if first.optional_vars is not None:
+        assign_target(ev, first.optional_vars, unknown("context manager"), scope)
+    _with_items(ev, node, items[1:], scope)
+
+
+def _try(ev: Evaluator, node: Any, scope: Scope) -> None:
+    try:
+        execute(ev, node.body, scope)
+        execute(ev, node.orelse, scope)
+    except Raised:
+        if not node.handlers:
+            raise
+        execute(ev, node.handlers[0].body, scope)
+    finally:
+        execute(ev, node.finalbody, scope)
+
+
+def _match(ev: Evaluator, node: ast.Match, scope: Scope) -> None:
+    subject = evaluate(ev, node.subject, scope)
+    for case in node.cases:
+        if isinstance(case.pattern, ast.MatchValue) and not is_unknown(subject):
+            if evaluate(ev, case.pattern.value, scope) == subject:
+                execute(ev, case.body, scope)
+                return
+        elif isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None:
+            execute(ev, case.body, scope)
+            return
+        else:
+            run_both(ev, [c.body for c in node.cases], scope)
+            return
+
+
+# -- definitions ----------------------------------------------------------------------------------------------------------
+def _functiondef(ev: Evaluator, node: ast.FunctionDef, scope: Scope) -> None:
+    from .functions import make_function
+    from .tile.decorators import decorate
+
+    value: Any = make_function(ev, node, scope)
+    for decorator in reversed(node.decorator_list):
+        value = decorate(ev, evaluate(ev, decorator, scope), value, decorator)
+    scope.assign(node.name, value)
+
+
+def _asyncdef(ev: Evaluator, node: ast.AsyncFunctionDef, scope: Scope) -> None:
+    scope.assign(node.name, unknown("async function"))
+
+
+def _classdef(ev: Evaluator, node: ast.ClassDef, scope: Scope) -> None:
+    from .classes import define_class
+
+    scope.assign(node.name, define_class(ev, node, scope))
+
+
+def _import(ev: Evaluator, node: ast.Import, scope: Scope) -> None:
+    for alias in node.names:
+        name = alias.name if alias.asname else alias.name.split(".")[0]
+        if not alias.asname:
+            ev.workspace.module(ev, alias.name)
+        scope.assign(alias.asname or name, ev.workspace.module(ev, name))
+
+
+def _importfrom(ev: Evaluator, node: ast.ImportFrom, scope: Scope) -> None:
+    module = ev.workspace.module_from(ev, node.module or "", node.level, scope)
+    for alias in node.names:
+        if alias.name == "*":
+            ev.workspace.import_star(ev, module, scope)
+        else:
+            scope.assign(alias.asname or alias.name, ev.workspace.member(ev, module, alias.name, node))
+
+
+_HANDLERS: dict[type, Any] = {
+    ast.Assign: _assign, ast.AnnAssign: _annassign, ast.AugAssign: _augassign, ast.Delete: _delete, ast.Global: _global,
+    ast.Nonlocal: _nonlocal, ast.Expr: _expr, ast.Return: _return, ast.Break: _break, ast.Continue: _continue,
+    ast.Raise: _raise, ast.Assert: _assert, ast.If: _if, ast.For: _for, ast.While: _while, ast.With: _with, ast.Try: _try,
+    ast.Match: _match, ast.FunctionDef: _functiondef, ast.AsyncFunctionDef: _asyncdef, ast.ClassDef: _classdef,
+    ast.Import: _import, ast.ImportFrom: _importfrom,
+}

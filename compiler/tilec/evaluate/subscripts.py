@@ -1,0 +1,60 @@
+"""Subscripts on every kind of value."""
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ..ir.buffer import Buffer, Region
+from ..ir.expr import Expr
+from .evaluator import Evaluator
+from .values import Api, Class, HostTensor, Instance, Native, Reference, TensorType, is_unknown, unknown
+
+
+def get_item(ev: Evaluator, base: Any, index: Any, node: ast.Subscript) -> Any:
+    if is_unknown(base):
+        return unknown("item")
+    if isinstance(base, (Buffer, Region)):
+        from .tile.elements import index_buffer
+
+        return index_buffer(ev, base, index, node)
+    if isinstance(base, Reference):
+        from .tile.elements import as_scalar
+
+        return as_scalar(base)
+    if is_unknown(index) or _has_unknown(index):
+        return unknown("item")
+    if isinstance(base, (list, tuple, str, range, dict, bytes)):
+        return _host_item(ev, base, index, node)
+    if isinstance(base, Api):
+        from .tile.registry import subscript_api
+
+        return subscript_api(ev, base, index, node)
+    if isinstance(base, Class):
+        return base  # a generic
+    if isinstance(base, HostTensor):
+        from .python.torch_model import tensor_item
+
+        return tensor_item(base, index)
+    if isinstance(base, Instance):
+        method = base.cls.lookup("__getitem__")
+        return ev.call_function(method, [base, index], {}) if not isinstance(method, (Native,)) and hasattr(method, "node") else unknown("item")
+    if isinstance(base, TensorType) and base.kind == "tensor":
+        return unknown("item")
+    return unknown("item")
+
+
+def _has_unknown(index: Any) -> bool:
+    if isinstance(index, tuple):
+        return any(_has_unknown(i) for i in index)
+    if isinstance(index, slice):
+        return any(is_unknown(p) for p in (index.start, index.stop, index.step))
+    return is_unknown(index)
+
+
+def _host_item(ev: Evaluator, base: Any, index: Any, node: ast.Subscript) -> Any:
+    if isinstance(index, Expr):
+        return unknown("item at a device index")
+    try:
+        return base[index]
+    except (TypeError, IndexError, KeyError, ValueError):
+        return unknown("item")

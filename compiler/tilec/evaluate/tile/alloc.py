@@ -1,0 +1,187 @@
+"""Allocations: T.alloc_shared and its kin, T.empty, views."""
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ...ir import dtypes
+from ...ir.buffer import BARRIER, CLUSTER_BARRIER, FRAGMENT, LOCAL, SHARED_DYN, TMEM, VAR, Buffer
+from ...ir.build import cast, const, lift
+from ...ir.expr import Expr
+from ...ir.stmt import Alloc, Store
+from ..evaluator import Evaluator
+from ..expressions import scalar_operand
+from ..values import Output, TensorType, is_device, is_unknown, plain, unknown
+from .registry import Bound, api
+
+
+def shape_argument(ev: Evaluator, b: Bound, name: str = "shape") -> tuple[Expr, ...] | None:
+    """The extents of a shape argument; None if not even their number is known."""
+    value = plain(scalar_operand(b[name]))
+    if is_unknown(value) or isinstance(value, str):
+        return None
+    items = list(value) if isinstance(value, (tuple, list)) else [value]
+    node = b.nodes.get(name)
+    nodes = node.elts if isinstance(node, (ast.Tuple, ast.List)) and len(node.elts) == len(items) else [node] * len(items)
+    return tuple(_extent(ev, plain(scalar_operand(i)), n) for i, n in zip(items, nodes))
+
+
+def _extent(ev: Evaluator, value: Any, where: Any) -> Expr:
+    if isinstance(value, float) or (is_device(value) and dtypes.is_float(value.dtype)):
+        shown = f" ({value})" if isinstance(value, float) else ""
+        if where is not None:
+            ev.problem("alloc-shape", f"an extent of the shape is a float{shown}; extents are integers (use // for division)", where)
+        return unknown("extent")
+    if isinstance(value, bool) or not isinstance(value, (int, Expr)):
+        return unknown("extent")
+    return const(value, span=ev.span(where) if where is not None else None) if isinstance(value, int) else value
+
+
+def allocate(ev: Evaluator, b: Bound, shape: tuple[Expr, ...] | None, dtype: str, scope: str, **attrs: Any) -> Any:
+    if ev.builder is None:
+        ev.problem("alloc-outside-kernel", f"T.{b.name} is called where no kernel is being built; buffers are allocated inside a kernel", b.span)
+        return unknown(f"T.{b.name}")
+    if shape is None:
+        return unknown("shape")
+    spans = {k: ev.span(n) for k, n in b.nodes.items()}
+    buffer = Buffer(ev.builder.unique("buf"), shape, dtype, scope, b.span, attrs={"unnamed": True, "spans": spans, **attrs})
+    ev.builder.emit(Alloc(b.span, buffer))
+    return buffer
+
+
+def _scope(b: Bound, default: str) -> str:
+    value = b["scope"]
+    return value if isinstance(value, str) else default
+
+
+@api("alloc_shared", "shape dtype scope=")
+def alloc_shared(ev: Evaluator, b: Bound) -> Any:
+    return allocate(ev, b, shape_argument(ev, b), b.dtype("dtype"), _scope(b, SHARED_DYN))
+
+
+@api("alloc_fragment", "shape dtype scope=")
+def alloc_fragment(ev: Evaluator, b: Bound) -> Any:
+    return allocate(ev, b, shape_argument(ev, b), b.dtype("dtype"), _scope(b, FRAGMENT))
+
+
+@api("alloc_local", "shape dtype scope=")
+def alloc_local(ev: Evaluator, b: Bound) -> Any:
+    return allocate(ev, b, shape_argument(ev, b), b.dtype("dtype"), _scope(b, LOCAL))
+
+
+@api("alloc_tmem", "shape dtype")
+def alloc_tmem(ev: Evaluator, b: Bound) -> Any:
+    return allocate(ev, b, shape_argument(ev, b), b.dtype("dtype"), TMEM)
+
+
+@api("alloc_global", "shape dtype")
+def alloc_global(ev: Evaluator, b: Bound) -> Any:
+    return unknown("T.alloc_global")
+
+
+@api("alloc_var", "dtype *args scope= init=")
+def alloc_var(ev: Evaluator, b: Bound) -> Any:
+    """``alloc_var(dtype)``, ``alloc_var(dtype, init)``, ``alloc_var(dtype, scope)``, ``alloc_var(dtype, init, scope)``."""
+    dtype = b.dtype("dtype")
+    scope = _scope(b, VAR)
+    init = b["init"]
+    rest = list(b["args"])
+    if len(rest) > 2:
+        ev.problem("alloc-var-args", f"T.alloc_var takes at most dtype, initial value and scope, but {len(rest) + 1} arguments are given", b.span)
+        return unknown("T.alloc_var")
+    if rest and isinstance(rest[-1], str) and not is_unknown(rest[-1]):
+        scope = rest.pop()
+    if rest and "init" in b.given and init is not None:
+        ev.problem("alloc-var-args", "the initial value is given twice, by position and as init=", b.span)
+        return unknown("T.alloc_var")
+    if len(rest) == 2:
+        ev.problem("alloc-var-args", "the third argument of T.alloc_var is the scope, a string", b.span)
+        return unknown("T.alloc_var")
+    if rest:
+        init = rest[0]
+    buffer = allocate(ev, b, (const(1),), dtype, scope)
+    if isinstance(buffer, Buffer) and init is not None and ev.builder is not None:
+        value = scalar_operand(plain(init))
+        value = value if isinstance(value, (int, float, Expr)) else unknown("initial value")
+        stored = cast(lift(value, dtype if not isinstance(value, Expr) and dtype != dtypes.UNKNOWN else None), dtype)
+        ev.builder.emit(Store(b.span, buffer, (const(0),), stored))
+    return buffer
+
+
+@api("alloc_barrier", "arrive_count")
+def alloc_barrier(ev: Evaluator, b: Bound) -> Any:
+    return _barrier(ev, b, BARRIER)
+
+
+@api("alloc_cluster_barrier", "arrive_count")
+def alloc_cluster_barrier(ev: Evaluator, b: Bound) -> Any:
+    return _barrier(ev, b, CLUSTER_BARRIER)
+
+
+def _barrier(ev: Evaluator, b: Bound, scope: str) -> Any:
+    value = plain(b["arrive_count"])
+    counts = list(value) if isinstance(value, (list, tuple)) else [value]
+    counts = [c if isinstance(c, (int, Expr)) else unknown("count") for c in counts]
+    if is_unknown(value):
+        return unknown("barriers")
+    return allocate(ev, b, (const(len(counts)),), "uint64", scope, arrive_counts=counts)
+
+
+@api("empty", "shape dtype=")
+def empty(ev: Evaluator, b: Bound) -> Any:
+    dtype = b.dtype("dtype") if "dtype" in b.given else "float32"
+    shape = shape_argument(ev, b)
+    if shape is None:
+        return unknown("T.empty")
+    return Output(TensorType(shape, dtype, span=b.span))
+
+
+@api("view", "src shape= dtype= strides=")
+def view(ev: Evaluator, b: Bound) -> Any:
+    return _view(ev, b, b["shape"] is not None, b["dtype"] is not None)
+
+
+@api("reshape", "src shape dtype=")
+def reshape(ev: Evaluator, b: Bound) -> Any:
+    return _view(ev, b, True, False)
+
+
+def _view(ev: Evaluator, b: Bound, new_shape: bool, new_dtype: bool) -> Any:
+    source = b["src"]
+    if not isinstance(source, Buffer) or ev.builder is None or b["strides"] is not None:
+        return unknown("view")
+    shape = shape_argument(ev, b) if new_shape else source.shape
+    dtype = b.dtype("dtype") if new_dtype else source.dtype
+    if shape is None:
+        return unknown("view")
+    result = Buffer(ev.builder.unique(source.name), shape, dtype, source.scope, b.span, view_of=source,
+                    attrs={"unnamed": True, "spans": {k: ev.span(n) for k, n in b.nodes.items()}})
+    _check_view(ev, b, source, result)
+    ev.builder.emit(Alloc(b.span, result))
+    return result
+
+
+def _check_view(ev: Evaluator, b: Bound, source: Buffer, result: Buffer) -> None:
+    if dtypes.UNKNOWN in (source.dtype, result.dtype):
+        return
+    old, new = source.static_shape(), result.static_shape()
+    if old is None or new is None:
+        return
+    bits = [dtypes.bits(x.dtype) * _product(s) for x, s in ((source, old), (result, new))]
+    if bits[0] != bits[1]:
+        ev.problem("reshape-size", f"T.{b.name}: {source.name} has {bits[0] // 8} bytes, the new shape and dtype {bits[1] // 8}; a view keeps the size",
+                   b.where("shape") if "shape" in b.nodes else b.span)
+
+
+def _product(extents: tuple[int, ...]) -> int:
+    total = 1
+    for extent in extents:
+        total *= extent
+    return total
+
+
+@api("make_tensor", "ptr shape dtype= strides=")
+def make_tensor(ev: Evaluator, b: Bound) -> Any:
+    return unknown("T.make_tensor")
+
+

@@ -1,0 +1,83 @@
+"""Annotations: layouts, rasterisation, hints, pass configurations."""
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.buffer import GLOBAL, Buffer
+from ..evaluator import Evaluator
+from ..values import is_unknown, plain
+from .registry import Bound, api
+
+
+def _launch_attrs(ev: Evaluator) -> dict[str, Any] | None:
+    if ev.builder is None:
+        return None
+    return ev.builder.launch.attrs if ev.builder.launch is not None else ev.builder.attrs
+
+
+@api("use_swizzle", "panel_size order= enable=")
+def use_swizzle(ev: Evaluator, b: Bound) -> Any:
+    attrs = _launch_attrs(ev)
+    order = b["order"] or "row"
+    if isinstance(order, str) and order not in ("row", "column", "col"):
+        ev.problem("annotation-value", f"T.use_swizzle: order is {order!r}; it is 'row' or 'column'", b.where("order"))
+    if attrs is not None and b.flag("enable", True) is True:
+        attrs["rasterization"] = (order, plain(b["panel_size"]))
+    return None
+
+
+@api("annotate_layout", "layout_map allow_reannotation= allow_buffer_region=")
+def annotate_layout(ev: Evaluator, b: Bound) -> Any:
+    attrs = _launch_attrs(ev)
+    if attrs is not None and isinstance(b["layout_map"], dict):
+        layouts = attrs.setdefault("layouts", {})
+        layouts.update({k: v for k, v in b["layout_map"].items() if isinstance(k, Buffer)})
+        attrs.setdefault("layout_spans", []).append(b.span)
+    return None
+
+
+@api("annotate_safe_value", "safe_value_map")
+def annotate_safe_value(ev: Evaluator, b: Bound) -> Any:
+    attrs = _launch_attrs(ev)
+    if attrs is not None and isinstance(b["safe_value_map"], dict):
+        attrs.setdefault("safe_values", {}).update({k: v for k, v in b["safe_value_map"].items() if isinstance(k, Buffer)})
+    return None
+
+
+@api("annotate_l2_hit_ratio", "l2_hit_ratio_map")
+def annotate_l2_hit_ratio(ev: Evaluator, b: Bound) -> Any:
+    attrs = _launch_attrs(ev)
+    if attrs is None or not isinstance(b["l2_hit_ratio_map"], dict):
+        return None
+    for buffer in b["l2_hit_ratio_map"]:
+        if isinstance(buffer, Buffer) and buffer.scope != GLOBAL:
+            related = (("allocated here", buffer.span),) if buffer.span else ()
+            ev.problem("annotation-scope", f"T.annotate_l2_hit_ratio: {buffer.name} is not a global tensor; only global memory goes through L2", b.span, *related)
+    attrs["l2_hit_ratio"] = b["l2_hit_ratio_map"]
+    return None
+
+
+@api("annotate_min_blocks_per_sm", "min_blocks")
+def annotate_min_blocks_per_sm(ev: Evaluator, b: Bound) -> Any:
+    attrs = _launch_attrs(ev)
+    count = plain(next(iter(b.values.values()), None))
+    if isinstance(count, int) and count < 1:
+        ev.problem("annotation-value", f"T.annotate_min_blocks_per_sm({count}): at least 1 block is resident", b.span)
+    if attrs is not None and not is_unknown(count):
+        attrs["min_blocks_per_sm"] = count
+    return None
+
+
+def _note(name: str, signature: str) -> None:
+    def handler(ev: Evaluator, b: Bound) -> Any:
+        attrs = _launch_attrs(ev)
+        if attrs is not None:
+            attrs.setdefault("notes", []).append((name, b.span))
+        return None
+
+    api(name, signature)(handler)
+
+
+for _name in ("annotate_pass_configs", "annotate_compile_flags", "disable_warp_group_reg_alloc", "annotate_producer_reg_dealloc",
+              "annotate_consumer_reg_alloc", "no_set_max_nreg", "assume", "import_source", "annotate_restrict_buffers"):
+    _note(_name, "*args")

@@ -1,0 +1,77 @@
+"""``if`` on the device."""
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ...ir.buffer import Buffer, Region
+from ...ir.expr import Expr
+from ...ir.stmt import Body, If
+from ..evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal
+from ..scope import Scope
+from ..values import is_unknown, same, unknown
+
+
+def device_if(ev: Evaluator, node: ast.If, cond: Any, scope: Scope) -> None:
+    if isinstance(cond, (Buffer, Region)):
+        name = cond.name if isinstance(cond, Buffer) else cond.buffer.name
+        ev.problem("buffer-as-condition", f"{name} is a buffer, not a value; a condition needs one element, such as {name}[0]", node.test)
+        return
+    if not isinstance(cond, Expr) or is_unknown(cond):
+        _maybe(ev, node, scope)
+        return
+    span = ev.span(node)
+    then = trace_branch(ev, node.body, scope, "if")
+    other = trace_branch(ev, node.orelse, scope, "if") if node.orelse else ()
+    assert ev.builder is not None
+    ev.builder.emit(If(span, cond, then, other))
+
+
+def trace_branch(ev: Evaluator, body: list[ast.stmt], scope: Scope, kind: str) -> Body:
+    builder = ev.builder
+    assert builder is not None
+    builder.push()
+    builder.enter(kind)
+    try:
+        ev.run(body, scope)
+    finally:
+        builder.leave()
+        result = builder.pop()
+    return result
+
+
+def _maybe(ev: Evaluator, node: ast.If, scope: Scope) -> None:
+    """The condition is not known at all, perhaps not even a device value: both sides are traced under an unknown condition."""
+    builder = ev.builder
+    assert builder is not None
+    before = dict(scope.names)
+    bodies: list[Body] = []
+    ends: list[dict[str, Any]] = []
+    reporting, ev.reporting = ev.reporting, False  # what stands under an unknown condition may never run
+    try:
+        for body in (node.body, node.orelse):
+            scope.names = dict(before)
+            depth, frames = len(builder.bodies), len(builder.frames)
+            try:
+                bodies.append(trace_branch(ev, body, scope, "maybe"))
+                ends.append(scope.names)
+            except (ReturnSignal, Raised, BreakSignal, ContinueSignal):
+                del builder.bodies[depth:], builder.frames[frames:]
+                bodies.append(())
+    finally:
+        ev.reporting = reporting
+    scope.names = _join(before, ends)
+    builder.emit(If(ev.span(node), unknown("condition"), bodies[0], bodies[1]))
+
+
+def _join(before: dict[str, Any], ends: list[dict[str, Any]]) -> dict[str, Any]:
+    if not ends:
+        return dict(before)
+    joined = dict(ends[0])
+    for end in ends[1:]:
+        for name, value in end.items():
+            if name not in joined:
+                joined[name] = value
+            elif not same(joined[name], value):
+                joined[name] = unknown(f"{name} depends on a condition")
+    return joined

@@ -1,0 +1,75 @@
+"""T.macro: functions traced into the kernel that calls them."""
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ...ir.buffer import VAR, Buffer
+from ...ir.expr import Expr, Load, Var, walk
+from ...ir.stmt import Let
+from ..evaluator import Evaluator
+from ..functions import bind, run_function
+from ..values import Api, Function, Reference, is_unknown, unknown
+from .elements import as_scalar
+
+
+def call_macro(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None) -> Any:
+    builder = ev.builder
+    if builder is None:
+        if node is not None:
+            ev.problem("macro-outside", f"{function.name} is a macro; macros are called inside kernels", node)
+        return unknown("macro")
+    scope = bind(ev, function, args, kwargs, "kernel")
+    if scope is None:
+        return unknown(f"macro {function.name}")
+    if node is not None:
+        ev.callers.append(ev.span(node))
+    builder.enter("macro")
+    try:
+        _bind_parameters(ev, function, scope, node)
+        return run_function(ev, function, scope)
+    finally:
+        builder.leave()
+        if node is not None:
+            ev.callers.pop()
+
+
+def _bind_parameters(ev: Evaluator, function: Function, scope: Any, node: Any) -> None:
+    references = _reference_parameters(ev, function)
+    for name, value in list(scope.names.items()):
+        if name in references:
+            scope.names[name] = _reference(value)
+        elif isinstance(value, Reference):
+            scope.names[name] = as_scalar(value)
+        elif isinstance(value, Buffer) and value.scope == VAR:
+            scope.names[name] = value
+        if isinstance(scope.names[name], Expr) and not is_unknown(scope.names[name]):
+            scope.names[name] = _bound_once(ev, name, scope.names[name], node)
+
+
+def _bound_once(ev: Evaluator, name: str, value: Expr, node: Any) -> Expr:
+    """An argument that reads memory is read once, at the call."""
+    if isinstance(value, Var) or not any(isinstance(e, Load) for e in walk(value)):
+        return value
+    assert ev.builder is not None
+    var = Var(value.dtype, value.span, ev.builder.unique(name), "let")
+    ev.builder.emit(Let(ev.callers[-1] if ev.callers else None, var, value))
+    return var
+
+
+def _reference_parameters(ev: Evaluator, function: Function) -> set[str]:
+    if isinstance(function.node, ast.Lambda):
+        return set()
+    found = set()
+    for argument in (*function.node.args.args, *function.node.args.kwonlyargs):
+        if argument.annotation is not None:
+            value = ev.eval(argument.annotation, function.scope)
+            if isinstance(value, Api) and value.name in ("Ref", "Var"):
+                found.add(argument.arg)
+    return found
+
+
+def _reference(value: Any) -> Any:
+    if isinstance(value, Load):
+        return Reference(value.buffer, value.indices)
+    return value

@@ -1,0 +1,177 @@
+"""The table of TileLang names the evaluator understands, and how a call reaches its handler."""
+from __future__ import annotations
+
+import ast
+import importlib
+from functools import lru_cache
+from typing import Any
+
+from ...ir import dtypes
+from ...ir.buffer import Buffer, Region
+from ...ir.expr import Load
+from ...ir.stmt import TileOp
+from ...source.span import Span
+from ..evaluator import Evaluator
+from ..values import Api, Reference, dtype_name, plain, unknown
+
+HANDLERS: dict[tuple[str, str], tuple[Signature, Any]] = {}  # (module, name) -> signature, handler
+_LANGUAGE = "tilelang.language"
+_PARTS = ("alloc", "annotations", "atomics", "jit", "launch", "layouts", "loops", "operators", "scalar", "signature", "sync", "threads")
+
+
+class Signature:
+    """``"src dst * coalesced_width=None"``: names, ``*`` before keyword-only ones, ``*name`` for the rest, ``=`` for optional ones."""
+
+    def __init__(self, text: str):
+        self.positional: list[str] = []
+        self.keyword_only: list[str] = []
+        self.optional: set[str] = set()
+        self.rest: str | None = None
+        target = self.positional
+        for part in text.split():
+            if part == "*":
+                target = self.keyword_only
+            elif part.startswith("*"):
+                self.rest = part[1:]
+                target = self.keyword_only
+            else:
+                name = part.rstrip("=")
+                target.append(name)
+                if part.endswith("="):
+                    self.optional.add(name)
+
+
+class Bound:
+    """The arguments of one call by parameter name. Missing optional ones are None."""
+
+    def __init__(self, ev: Evaluator, name: str, node: ast.Call | None):
+        self.ev = ev
+        self.name = name
+        self.node = node
+        self.values: dict[str, Any] = {}
+        self.nodes: dict[str, ast.expr] = {}
+        self.given: set[str] = set()
+        self.span: Span = ev.span(node) if node is not None else Span(ev.source.path, 1, 1, 1, 1)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values.get(name)
+
+    def where(self, name: str) -> Span:
+        """The place of an argument, or of the call."""
+        return self.ev.span(self.nodes[name]) if name in self.nodes else self.span
+
+    def spans(self) -> dict[str, Span]:
+        return {name: self.ev.span(n) for name, n in self.nodes.items()}
+
+    def dtype(self, name: str) -> str:
+        """A dtype argument; a string that names none is reported."""
+        value = self.values.get(name)
+        found = dtype_name(value)
+        if found is None:
+            if isinstance(value, str):
+                report_dtype(self.ev, value, self.where(name))
+            return dtypes.UNKNOWN
+        return found
+
+    def flag(self, name: str, default: bool = False) -> Any:
+        value = plain(self.values.get(name))
+        return default if value is None else value
+
+
+def report_dtype(ev: Evaluator, value: str, where: Span) -> None:
+    import difflib
+
+    near = {"fp16": "float16", "fp32": "float32", "bf16": "bfloat16", "fp64": "float64", "fp8": "float8_e4m3fn"}.get(value)
+    close = [near] if near else difflib.get_close_matches(value, dtypes.SCALARS, n=1, cutoff=0.6)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    ev.problem("dtype-name", f"{value!r} is not a data type{hint}", where)
+
+
+def api(name: str, signature: str, module: str = _LANGUAGE) -> Any:
+    """Register the handler of a name: ``handler(ev, bound) -> value``."""
+
+    def register(handler: Any) -> Any:
+        HANDLERS[(module, name)] = (Signature(signature), handler)
+        return handler
+
+    return register
+
+
+@lru_cache(maxsize=1)
+def load_all() -> None:
+    """Import the parts, which register their handlers."""
+    for part in _PARTS:
+        importlib.import_module(f"{__package__}.{part}")
+
+
+def known_names() -> list[str]:
+    load_all()
+    return [name for module, name in HANDLERS if module == _LANGUAGE]
+
+
+def call_api(ev: Evaluator, function: Api, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None) -> Any:
+    load_all()
+    entry = HANDLERS.get((function.module, function.name))
+    if entry is None:
+        return _unsupported(ev, function, args, kwargs, node)
+    signature, handler = entry
+    bound = bind(ev, function.name, signature, args, kwargs, node)
+    if bound is None:
+        return unknown(f"T.{function.name} with arguments that do not fit")
+    return handler(ev, bound)
+
+
+def bind(ev: Evaluator, name: str, signature: Signature, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None) -> Bound | None:
+    """None where a required argument is missing or there are too many: the API check reports that."""
+    bound = Bound(ev, name, node)
+    nodes = _argument_nodes(node, len(args))
+    for parameter, value, where in zip(signature.positional, args, nodes):
+        bound.values[parameter] = value
+        bound.given.add(parameter)
+        if where is not None:
+            bound.nodes[parameter] = where
+    extra = args[len(signature.positional):]
+    if extra and signature.rest is None:
+        return None
+    if signature.rest is not None:
+        bound.values[signature.rest] = list(extra)
+        bound.values[signature.rest + "_nodes"] = nodes[len(signature.positional):]
+    for key, value in kwargs.items():
+        bound.values[key] = value
+        bound.given.add(key)
+    for keyword in node.keywords if node is not None else ():
+        if keyword.arg is not None:
+            bound.nodes[keyword.arg] = keyword.value
+    required = [p for p in (*signature.positional, *signature.keyword_only) if p not in signature.optional]
+    return None if any(p not in bound.values for p in required) else bound
+
+
+def _argument_nodes(node: ast.Call | None, count: int) -> list[Any]:
+    if node is None or len(node.args) != count or any(isinstance(a, ast.Starred) for a in node.args):
+        return [None] * count
+    return list(node.args)
+
+
+def _unsupported(ev: Evaluator, function: Api, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None) -> Any:
+    """A name without a handler: what it does to the buffers it is given is not known."""
+    if ev.builder is not None and function.module == _LANGUAGE:
+        from .elements import to_region
+
+        touched: dict[str, Any] = {}
+        for position, value in enumerate((*args, *kwargs.values())):
+            if isinstance(value, (Buffer, Region, Load, Reference)):
+                touched[f"arg{position}"] = to_region(value)
+        span = ev.span(node) if node is not None else None
+        ev.builder.emit(TileOp(span, "unsupported", {"name": f"T.{function.name}", **touched}))
+    return unknown(f"T.{function.name}")
+
+
+def subscript_api(ev: Evaluator, base: Api, index: Any, node: ast.Subscript) -> Any:
+    """``T.Tensor[(M, N), dtype]``."""
+    if base.module == _LANGUAGE and base.name in ("Tensor", "Buffer"):
+        from .signature import tensor_from_subscript
+
+        return tensor_from_subscript(ev, index, node)
+    return unknown(f"T.{base.name}[...]")
+
+

@@ -1,0 +1,182 @@
+"""Kernel signatures: tensor annotations, symbolic extents, parameters."""
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+from ...ir import dtypes
+from ...ir.buffer import GLOBAL, Buffer
+from ...ir.expr import Expr, Var
+from ..evaluator import Evaluator
+from ..scope import Scope
+from ..values import DType, HostTensor, TensorType, dtype_name, is_unknown, plain, unknown
+from .alloc import shape_argument
+from .registry import Bound, api, report_dtype
+
+
+@api("Tensor", "shape dtype= data= scope=")
+def tensor(ev: Evaluator, b: Bound) -> Any:
+    dtype = b.dtype("dtype") if "dtype" in b.given else "float32"
+    return TensorType(shape_argument(ev, b), dtype, b["scope"] if isinstance(b["scope"], str) else GLOBAL, None, b.span)
+
+
+@api("Buffer", "shape dtype= data= strides= elem_offset= scope= align= offset_factor= buffer_type= axis_separators=")
+def buffer(ev: Evaluator, b: Bound) -> Any:
+    return tensor(ev, b)
+
+
+@api("StridedTensor", "shape strides dtype= data= scope=")
+def strided_tensor(ev: Evaluator, b: Bound) -> Any:
+    dtype = b.dtype("dtype") if "dtype" in b.given else "float32"
+    return TensorType(shape_argument(ev, b), dtype, GLOBAL, shape_argument(ev, b, "strides"), b.span)
+
+
+for _name, _scope in (("SharedBuffer", "shared.dyn"), ("FragmentBuffer", "local.fragment"), ("LocalBuffer", "local")):
+    def _scoped(ev: Evaluator, b: Bound, scope: str = _scope) -> Any:
+        return TensorType(shape_argument(ev, b), b.dtype("dtype") if "dtype" in b.given else "float32", scope, None, b.span)
+
+    api(_name, "shape dtype= data= scope=")(_scoped)
+
+
+@api("ptr", "dtype= storage_scope=")
+def pointer(ev: Evaluator, b: Bound) -> Any:
+    return TensorType(None, b.dtype("dtype") if b["dtype"] is not None else dtypes.UNKNOWN, GLOBAL, None, b.span, "ptr")
+
+
+def tensor_from_subscript(ev: Evaluator, index: Any, node: ast.Subscript) -> Any:
+    """``T.Tensor[(M, N), dtype]`` and ``T.Tensor[[M, N], dtype]``; ``T.Tensor[M, N]`` has no dtype."""
+    if not isinstance(index, tuple) or len(index) != 2 or not isinstance(index[0], (tuple, list)):
+        return unknown("tensor annotation")
+    dtype = dtype_name(index[1])
+    if dtype is None and isinstance(index[1], str):
+        report_dtype(ev, index[1], ev.span(node.slice))
+    parts = [plain(p) for p in index[0]]
+    shape = tuple(_extent(p) for p in parts)
+    return TensorType(shape, dtype or dtypes.UNKNOWN, GLOBAL, None, ev.span(node))
+
+
+def _extent(value: Any) -> Any:
+    from ...ir.build import const
+
+    if isinstance(value, int) and not isinstance(value, bool):
+        return const(value)
+    return value if isinstance(value, Expr) else unknown("extent")
+
+
+# -- symbolic extents -------------------------------------------------------------------------------------------------------
+def _symbols(name: Any, dtype: str, kind: str, span: Any) -> Any:
+    if not isinstance(name, str):
+        return unknown("symbol")
+    names = [n for n in re.split(r"[\s,]+", name.strip()) if n]
+    found = tuple(Var(dtype, span, n, kind) for n in names)
+    return found[0] if len(found) == 1 and "," not in name else found
+
+
+@api("dynamic", "name dtype=")
+def dynamic(ev: Evaluator, b: Bound) -> Any:
+    return _symbols(b["name"], b.dtype("dtype") if b["dtype"] is not None else "int32", "dynamic", b.span)
+
+
+@api("symbolic", "name dtype=")
+def symbolic(ev: Evaluator, b: Bound) -> Any:
+    return dynamic(ev, b)
+
+
+@api("Var", "name dtype=")
+def var(ev: Evaluator, b: Bound) -> Any:
+    return dynamic(ev, b)
+
+
+@api("const", "name dtype=")
+def const(ev: Evaluator, b: Bound) -> Any:
+    """Compile-time extents of an eager kernel: known from the instance, else symbols."""
+    builder = ev.builder
+    if builder is None or builder.kind != "eager":
+        ev.problem("const-lazy", "T.const belongs in an eager kernel (a @tilelang.jit function without @T.prim_func inside); here use the factory's "
+                   "parameters, or T.dynamic", b.span)
+        return unknown("T.const")
+    name = b["name"]
+    if not isinstance(name, str):
+        return unknown("T.const")
+    names = [n for n in re.split(r"[\s,]+", name.strip()) if n]
+    values = tuple(_const(builder, n, b) for n in names)
+    return values[0] if len(values) == 1 and "," not in name else values
+
+
+def _const(builder: Any, name: str, b: Bound) -> Any:
+    builder.const_spans[name] = b.span
+    if name in builder.const_values:
+        return builder.const_values[name]
+    if name not in builder.const_vars:
+        builder.const_vars[name] = Var("int32", b.span, name, "const")
+    return builder.const_vars[name]
+
+
+# -- parameters ---------------------------------------------------------------------------------------------------------------
+def make_parameter(ev: Evaluator, name: str, annotation: Any, where: ast.AST) -> Any:
+    """The run-time parameter an annotation declares, added to the kernel; unknown if the annotation is not known."""
+    builder = ev.builder
+    assert builder is not None
+    if isinstance(annotation, TensorType) and annotation.kind == "tensor":
+        if annotation.shape is None:
+            builder.attrs["unknown_params"] = True
+            return unknown(f"parameter {name}")
+        made = Buffer(builder.unique(name), annotation.shape, annotation.dtype, annotation.scope, ev.span(where), annotation.strides,
+                      attrs={"annotation": annotation.span})
+        builder.params.append(made)
+        return made
+    dtype = dtype_name(annotation) if not is_unknown(annotation) else None
+    if dtype is not None and (isinstance(annotation, DType) or not isinstance(annotation, str)):
+        scalar = Var(dtype, ev.span(where), builder.unique(name), "param")
+        builder.params.append(scalar)
+        return scalar
+    builder.attrs["unknown_params"] = True
+    return unknown(f"parameter {name}")
+
+
+def annotate_name(ev: Evaluator, node: ast.AnnAssign, annotation: TensorType, scope: Scope) -> None:
+    """``A: T.Tensor((M, N), dtype)`` as a statement of an eager kernel: declares a parameter."""
+    assert isinstance(node.target, ast.Name) and ev.builder is not None
+    name = node.target.id
+    given = ev.builder.arguments.get(name)
+    if isinstance(given, HostTensor):
+        _solve(ev, annotation, given)
+    made = make_parameter(ev, name, annotation, node.target)
+    scope.assign(name, made)
+
+
+def _solve(ev: Evaluator, annotation: TensorType, given: HostTensor) -> None:
+    """T.const values follow from the tensors passed."""
+    assert ev.builder is not None
+    if annotation.shape is None or len(annotation.shape) != len(given.shape):
+        return
+    for extent, value in zip(annotation.shape, given.shape):
+        if isinstance(extent, Var) and extent.kind == "const" and isinstance(value, int):
+            ev.builder.solved[extent.name] = value
+
+
+def symbols_of(params: list[Any]) -> list[Var]:
+    """The symbolic extents in the parameters' shapes and strides, in order."""
+    from ...ir.expr import walk
+
+    found: list[Var] = []
+    for p in params:
+        if isinstance(p, Buffer):
+            for e in (*p.shape, *(p.strides or ())):
+                for part in walk(e):
+                    if isinstance(part, Var) and part.kind in ("dynamic", "const") and part not in found:
+                        found.append(part)
+    return found
+
+
+def occurs_plainly(params: list[Any], name: str) -> bool:
+    """Whether a T.const name is a dimension or stride by itself somewhere (``H``, not ``H * 2``)."""
+    for p in params:
+        if isinstance(p, Buffer):
+            for e in (*p.shape, *(p.strides or ())):
+                if isinstance(e, Var) and e.name == name:
+                    return True
+    return False
+
+

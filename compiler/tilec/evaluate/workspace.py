@@ -1,0 +1,144 @@
+"""Modules: TileLang's and the modelled ones by name, the workspace's by their source files."""
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+from ..ir import dtypes
+from ..source.file import SourceFile
+from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal
+from .scope import Scope
+from .values import MISSING, Api, DType, Module, unknown
+
+# Submodules of TileLang that are modules themselves; every other attribute of `tilelang` is a name of its API.
+TILELANG_MODULES = {"tilelang": {"language", "layout", "intrinsics", "utils", "testing", "profiler", "autotuner", "tools", "carver", "engine",
+                                 "transform", "jit", "env", "primitives", "math", "contrib", "cuda"}}
+MAX_FILE_BYTES = 2_000_000
+_LANGUAGE = "tilelang.language"
+
+
+class Workspace:
+    """Finds modules. ``roots``: folders in which absolute imports are looked for, besides the importing file's own."""
+
+    def __init__(self, roots: tuple[str, ...] = (), read: Any = None):
+        self.roots = roots
+        self.read = read or _read
+        self._loaded: dict[str, Module | None] = {}
+
+    # -- what import statements ask ------------------------------------------------------------------------------
+    def module(self, ev: Evaluator, name: str) -> Any:
+        if name == "tilelang" or name.startswith("tilelang."):
+            return Module(name)
+        return self._file_module(ev, name, 0) or Module(name)
+
+    def module_from(self, ev: Evaluator, name: str, level: int, scope: Scope) -> Any:
+        if level == 0:
+            return self.module(ev, name)
+        return self._file_module(ev, name, level) or unknown(f"module {'.' * level}{name}")
+
+    def member(self, ev: Evaluator, module: Any, name: str, node: Any) -> Any:
+        if not isinstance(module, Module):
+            return unknown(f"member {name}")
+        if module.scope is not None:
+            found = module.scope.names.get(name, MISSING)
+            if found is not MISSING:
+                return found
+            return self._file_module(ev, f"{module.name}.{name}", 0) or unknown(f"{module.name}.{name}")
+        if module.name.startswith("tilelang"):
+            return tilelang_member(module.name, name)
+        if module.name in ("torch", "math", "functools", "itertools", "operator", "dataclasses", "argparse"):
+            from .python.modules import member
+
+            return member(module.name, name)
+        return unknown(f"{module.name}.{name}")
+
+    def import_star(self, ev: Evaluator, module: Any, scope: Scope) -> None:
+        if isinstance(module, Module) and module.scope is not None:
+            scope.names.update({n: v for n, v in module.scope.names.items() if not n.startswith("_")})
+            scope.open_world = scope.open_world or module.scope.open_world
+            return
+        scope.open_world = True
+        if isinstance(module, Module) and module.name == _LANGUAGE:
+            from .tile.registry import known_names
+
+            for name in (*known_names(), *dtypes.SCALARS, "float", "int"):
+                if name not in ("float", "int", "bool"):
+                    scope.names.setdefault(name, tilelang_member(_LANGUAGE, name))
+
+    # -- files ---------------------------------------------------------------------------------------------------
+    def _file_module(self, ev: Evaluator, name: str, level: int) -> Module | None:
+        path = self._find(Path(ev.source.path), name, level)
+        if path is None:
+            return None
+        key = str(path)
+        if key not in self._loaded:
+            self._loaded[key] = None  # an import cycle finds nothing
+            self._loaded[key] = self._load(ev, path, name)
+        return self._loaded[key]
+
+    def _find(self, importer: Path, name: str, level: int) -> Path | None:
+        parts = name.split(".") if name else []
+        if level:
+            base = importer.parent
+            for _ in range(level - 1):
+                base = base.parent
+            bases = [base]
+        else:
+            bases = [importer.parent, *map(Path, self.roots)]
+        for base in bases:
+            target = base.joinpath(*parts)
+            for candidate in (target.with_suffix(".py") if parts else None, target / "__init__.py"):
+                if candidate is not None and self.read(candidate, probe=True):
+                    return candidate
+        return None
+
+    def _load(self, ev: Evaluator, path: Path, name: str) -> Module | None:
+        text = self.read(path)
+        if text is None:
+            return None
+        source = SourceFile(str(path), text)
+        scope = Scope(None, "module", source)
+        scope.names["__name__"] = name
+        outer, reporting, hook, builder = ev.source, ev.reporting, ev.on_call, ev.builder
+        ev.source, ev.reporting, ev.on_call, ev.builder = source, False, None, None
+        try:
+            run_tolerantly(ev, source.tree.body, scope)
+        finally:
+            ev.source, ev.reporting, ev.on_call, ev.builder = outer, reporting, hook, builder
+        return Module(name, scope)
+
+
+def run_tolerantly(ev: Evaluator, body: list[ast.stmt], scope: Scope) -> None:
+    """Run a module's statements; one that raises or jumps does not keep the others from running."""
+    for statement in body:
+        try:
+            ev.run([statement], scope)
+        except (Raised, ReturnSignal, BreakSignal, ContinueSignal):
+            continue
+
+
+def _read(path: Path, probe: bool = False) -> Any:
+    try:
+        if probe:
+            return path.is_file() and path.stat().st_size <= MAX_FILE_BYTES
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def tilelang_member(module: str, name: str) -> Any:
+    """A name of a TileLang module: a submodule, a data type, or an API name."""
+    if module == "tilelang":
+        if name == "language":
+            return Module(_LANGUAGE)
+        if name in TILELANG_MODULES["tilelang"] and name != "jit":
+            return Module(f"tilelang.{name}")
+        if name == "tvm":
+            return Module("tvm")
+        return Api("tilelang", name)
+    if module == _LANGUAGE:
+        dtype = dtypes.canonical(name)
+        if dtype is not None and name not in ("handle", "e4m3", "e5m2"):
+            return DType(dtype)
+    return Api(module, name)
