@@ -1,0 +1,126 @@
+"""The command ``tile-lsp``: picks the subcommand, loads its module alone, and turns every failure into one paragraph."""
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+DEBUG_VARIABLE = "TILE_LSP_DEBUG"
+EXIT_OK, EXIT_FINDINGS, EXIT_FAILED = 0, 1, 2
+INTERRUPTED = 130
+
+# name -> module (in this package) and the line `tile-lsp --help` shows; a module is imported only when its command is used.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "serve": ("serve", "run the language server (standard input and output unless --tcp)"),
+    "check": ("check", "report faults in TileLang kernels without running them"),
+    "lower": ("lower", "print what a kernel becomes: tile program, IR, CUDA, PTX, SASS"),
+    "run": ("run", "compile and run a kernel, compare the result, measure the time"),
+    "rule": ("rule", "explain a rule"),
+    "doctor": ("doctor", "tell what was found on this machine and how to get what is missing"),
+}
+
+
+class UsageError(Exception):
+    """What the user asked for cannot be done; the text says where, why and what to do instead."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
+    if "--debug" in arguments:
+        arguments.remove("--debug")
+        debug = True
+    try:
+        return _dispatch(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _quiet_pipe()
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        print(f"tile-lsp: {_paragraph(error)}", file=sys.stderr)
+        return EXIT_FAILED
+
+
+def _dispatch(arguments: list[str]) -> int:
+    name = next((a for a in arguments if not a.startswith("-")), None)
+    parser = _parser(name if name in COMMANDS else None)
+    options = parser.parse_args(arguments)
+    if not hasattr(options, "execute"):
+        parser.print_help()
+        return EXIT_OK
+    return int(options.execute(options))
+
+
+def _parser(only: str | None) -> argparse.ArgumentParser:
+    """The parser with the chosen command's options; without one, with every command's name and line alone."""
+    parser = argparse.ArgumentParser(
+        prog="tile-lsp", description="Language server, checker and compiler for TileLang kernels.",
+        epilog=f"`tile-lsp COMMAND --help` tells a command's options. --debug or {DEBUG_VARIABLE}=1 shows the trace of an unexpected error.")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    if only is None:
+        for name, (_, line) in COMMANDS.items():
+            subparsers.add_parser(name, help=line)
+        return parser
+    module = _command_module(only)
+    module.add_parser(subparsers)
+    # Every command module exposes execute(args); the parser needs no knowledge of it.
+    subparsers.choices[only].set_defaults(execute=module.execute)
+    return parser
+
+
+def _command_module(name: str):
+    module = f"tile_lsp.cli.{COMMANDS[name][0]}"
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name == module:
+            raise UsageError(f"the command {name!r} is not part of this installation; reinstall tilec.") from None
+        raise UsageError(_missing(error)) from None
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser, namespace, values, option_string=None):
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"tile-lsp {version('tilec')}")
+        except PackageNotFoundError:
+            print("tile-lsp (not installed: running from its sources)")
+        parser.exit(EXIT_OK)
+
+
+def _paragraph(error: Exception) -> str:
+    """An exception in one paragraph."""
+    if isinstance(error, ModuleNotFoundError):
+        return _missing(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror or error}."
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, UsageError):
+        return text
+    return (f"unexpected error, {type(error).__name__}: {text}. This is a fault of tile-lsp; "
+            f"run again with --debug for the trace and please report it.")
+
+
+def _missing(error: ModuleNotFoundError) -> str:
+    extras = {"tvm": "compile", "tvm_ffi": "compile", "torch": "run", "pygls": None, "lsprotocol": None, "rich": None}
+    name = (error.name or "").split(".")[0]
+    extra = extras.get(name)
+    wanted = f"'tilec[{extra}]'" if extra else "tilec"
+    return f"this command needs the Python package {name!r}, which is not installed here. Install it with: pip install {wanted}"
+
+
+def _quiet_pipe() -> int:
+    """The reader of our output has gone (``| head``); keep the interpreter from complaining at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

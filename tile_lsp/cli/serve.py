@@ -1,0 +1,21 @@
+"""``tile-lsp serve``: the language server."""
+from __future__ import annotations
+
+import argparse
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+def add_parser(subparsers) -> None:
+    parser = subparsers.add_parser("serve", help="run the language server",
+                                   description="Speak the Language Server Protocol over standard input and output.")
+    parser.add_argument("--stdio", action="store_true", help="use standard input and output (the default)")
+    parser.add_argument("--tcp", metavar="[HOST:]PORT", help="listen on a TCP port instead; the host defaults to 127.0.0.1")
+    parser.add_argument("--log-file", metavar="FILE", help="write the server's log there instead of standard error")
+    parser.add_argument("--log-level", choices=LOG_LEVELS, default="warning")
+
+
+def execute(args: argparse.Namespace) -> int:
+    from ..server.main import serve
+
+    return serve(tcp=args.tcp, log_file=args.log_file, log_level=args.log_level)

@@ -1,0 +1,32 @@
+"""The calls into tilec's front end and checker, in one place."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilec.ir.program import TileProgram
+from tilec.source.file import SourceFile
+
+from .environment import Environment
+from .preferences import Preferences
+
+
+def analyse(source: SourceFile, preferences: Preferences, cancelled: Callable[[], bool]) -> Any:
+    from tilec import evaluate
+
+    return evaluate.analyse(source)
+
+
+def instantiate(analysis: Any, kernel: Any, instance: Any) -> TileProgram | None:
+    from tilec import evaluate
+
+    return evaluate.instantiate(analysis, kernel, instance)
+
+
+def check(analysis: Any, environment: Environment, preferences: Preferences) -> list[Any]:
+    from tilec.check.check import check_analysis
+    from tilec.check.settings import Settings
+    from tilec.target import chips
+
+    settings = Settings(frozenset(preferences.select), frozenset(preferences.ignore), dict(preferences.severities))
+    return check_analysis(analysis, [chips.find(t) for t in environment.targets], environment.api, settings)

@@ -1,0 +1,79 @@
+"""What the user chose in the editor. Values that make no sense are reported, not obeyed."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from tilec.target import chips
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """``target``: the chip that lowered views are for, "" for the kernel's own; ``run_target``: "" picks a GPU if
+    there is one; ``tilelang_version``: "" for the one found; ``interpreter``: the client's Python."""
+
+    target: str = ""
+    run_target: str = ""
+    tilelang_version: str = ""
+    interpreter: str = ""
+    instances: tuple[str, ...] = ()
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    severities: Mapping[str, str] = field(default_factory=dict)
+    lowered_in_hover: bool = True
+    run_timeout: float = 120.0
+
+
+_NAMES = {  # the client's spelling -> field
+    "target": "target", "runTarget": "run_target", "tilelangVersion": "tilelang_version", "interpreter": "interpreter",
+    "instances": "instances", "select": "select", "ignore": "ignore", "severities": "severities",
+    "loweredInHover": "lowered_in_hover", "runTimeout": "run_timeout",
+}
+
+
+def read(value: Any, base: Preferences | None = None) -> tuple[Preferences, list[str]]:
+    """Preferences from a client's JSON, and complaints ready to show. Unknown keys are left alone: they may be newer."""
+    base = base or Preferences()
+    if not isinstance(value, Mapping):
+        return base, []
+    chosen = {f.name: getattr(base, f.name) for f in fields(Preferences)}
+    complaints = []
+    for key, name in _NAMES.items():
+        if value.get(key) is None:
+            continue
+        try:
+            chosen[name] = _convert(name, value[key])
+        except (ValueError, TypeError) as error:
+            complaints.append(f"tile-lsp.{key}: {error}")
+    return Preferences(**chosen), complaints
+
+
+def _convert(name: str, value: Any) -> Any:
+    if name in ("instances", "select", "ignore"):
+        if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
+            raise ValueError(f"expected a list of texts, not {value!r}")
+        return tuple(value)
+    if name == "severities":
+        if not isinstance(value, Mapping):
+            raise ValueError(f"expected rule names with severities, not {value!r}")
+        return {str(k): str(v) for k, v in value.items()}
+    if name == "lowered_in_hover":
+        return bool(value)
+    if name == "run_timeout":
+        seconds = float(value)
+        if not 0 < seconds < 86400:
+            raise ValueError(f"expected seconds, not {value!r}")
+        return seconds
+    if not isinstance(value, str):
+        raise ValueError(f"expected a text, not {value!r}")
+    return _target(name, value.strip()) if name in ("target", "run_target") else value.strip()
+
+
+def _target(name: str, text: str) -> str:
+    """A known target's own name; ``cuda`` (whichever GPU is there) makes sense for runs alone."""
+    if text in ("", "auto"):
+        return ""
+    if name == "run_target" and text == "cuda":
+        return text
+    return chips.find(text).name

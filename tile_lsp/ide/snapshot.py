@@ -1,0 +1,83 @@
+"""Everything known about one text of a document: kernels, instances, tile programs. Computed once, on demand."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from tilec.ir.program import TileProgram
+from tilec.source.file import SourceFile
+
+from . import frontend
+from .document import Document
+from .environment import Environment
+from .preferences import Preferences
+
+
+class Cancelled(Exception):
+    """The document has changed: nobody waits for the answer any more."""
+
+
+class Snapshot:
+    """``cancelled`` is asked between steps; when it says yes, :class:`Cancelled` is raised."""
+
+    def __init__(self, document: Document, preferences: Preferences, environment: Environment,
+                 cancelled: Callable[[], bool] = lambda: False):
+        self.document = document
+        self.preferences = preferences
+        self.environment = environment
+        self.source = SourceFile(document.path, document.normalized if document.readable else "")
+        self._cancelled = cancelled
+        self._lock = threading.RLock()  # the analysis thread and the requests' threads share a snapshot
+        self._analysis: Any = None
+        self._programs: dict[tuple[str, str], TileProgram | None] = {}
+        self._diagnostics: list[Any] | None = None
+
+    @property
+    def analysis(self) -> Any:
+        with self._lock:
+            if self._analysis is None:
+                self.check_cancelled()
+                self._analysis = frontend.analyse(self.source, self.preferences, self._cancelled)
+            return self._analysis
+
+    @property
+    def kernels(self) -> list[Any]:
+        return list(self.analysis.kernels)
+
+    def diagnostics(self) -> list[Any]:
+        """The checker's diagnostics for every instance and target."""
+        with self._lock:
+            if self._diagnostics is None:
+                analysis = self.analysis
+                self.check_cancelled()
+                self._diagnostics = frontend.check(analysis, self.environment, self.preferences)
+            return self._diagnostics
+
+    def program(self, kernel: Any, instance: Any) -> TileProgram | None:
+        """The tile program of a kernel at an instance; None where the front end could not make one."""
+        key = (kernel.qualname, getattr(instance, "text", ""))
+        with self._lock:
+            if key not in self._programs:
+                self.check_cancelled()
+                self._programs[key] = frontend.instantiate(self.analysis, kernel, instance)
+            return self._programs[key]
+
+    def kernel_named(self, qualname: str) -> Any:
+        """A kernel by its qualified name, or by its own name if that is enough."""
+        exact = [k for k in self.kernels if k.qualname == qualname]
+        return exact[0] if exact else next((k for k in self.kernels if k.name == qualname), None)
+
+    def kernel_at(self, line: int) -> Any:
+        """The innermost kernel whose text contains a line."""
+        holding = [k for k in self.kernels if k.span.line <= line <= k.span.end_line]
+        return max(holding, key=lambda k: k.span.line, default=None)
+
+    def instance(self, kernel: Any, text: str = "") -> Any:
+        """The instance of that text, else the first: what hover, lowering and run show."""
+        instances = list(kernel.instances)
+        return next((i for i in instances if i.text == text), instances[0] if instances else None)
+
+    def check_cancelled(self) -> None:
+        if self._cancelled():
+            raise Cancelled
