@@ -7,9 +7,10 @@ from typing import Any
 from tilec.analysis.layout import FragmentLayout
 from tilec.ir.buffer import FRAGMENT, LOCAL, SHARED_DYN, Buffer, whole
 from tilec.ir.build import const
-from tilec.ir.expr import Var
+from tilec.ir.expr import Expr, Var
 from tilec.ir.stmt import TileOp
 from tilec.target.chips import Target, find
+from tilec.transform.matrix.tensor_memory import TensorMemoryPlan, address
 
 
 def buffer(name: str, shape: tuple[int, ...], dtype: str, scope: str) -> Buffer:
@@ -35,6 +36,9 @@ class Context:
     layouts: dict[Buffer, FragmentLayout] = field(default_factory=dict)
     shared_layouts: dict[Buffer, Any] = field(default_factory=dict)
     thread: Var = field(default_factory=lambda: Var("int32", None, "tx", "thread"))
+    tensor_memory: TensorMemoryPlan = field(default_factory=lambda: TensorMemoryPlan(0))
+    tensor_base: Var = field(default_factory=lambda: Var("uint32", None, "tensor_base", "let"))
+    phases: dict[Buffer, Buffer] = field(default_factory=dict)
     _registers: dict[Buffer, Buffer] = field(default_factory=dict)
 
     def layout_of(self, b: Buffer) -> FragmentLayout:
@@ -47,4 +51,10 @@ class Context:
 
     def shared_element(self, b: Buffer, indices):
         layout = self.shared_layouts.get(b)
-        return (b, indices) if layout is None else (b, layout.swizzled(indices))
+        return (b, indices) if layout is None else (b, layout.physical(b, indices))
+
+    def tensor_memory_of(self, b: Buffer) -> Expr:
+        return address(b, self.tensor_memory, self.tensor_base)
+
+    def phases_of(self, barriers: Buffer) -> Buffer | None:
+        return self.phases.get(barriers)

@@ -7,7 +7,7 @@ from matrix_machine import Machine, decode, encode
 from matrix_programs import Context, buffer, gemm_op
 from matrix_semantics import FUNCTIONS
 from tilec.ir.buffer import FRAGMENT, SHARED_DYN, Buffer, Region
-from tilec.ir.build import const
+from tilec.ir.build import binary, const
 from tilec.ir.expr import Call, Var, walk
 from tilec.ir.stmt import Evaluate
 from tilec.ir.stmt import walk as statements
@@ -30,8 +30,7 @@ class Swizzle:
     def __init__(self, bits: int, pieces: int) -> None:
         self.chunk, self.pieces = 128 // bits, pieces
 
-    def swizzled(self, indices):
-        from tilec.ir.build import binary
+    def physical(self, b, indices):
         *front, row, col = indices
         piece = binary("bitxor", col // self.chunk, row % self.pieces)
         return (*front, row, piece * self.chunk + col % self.chunk)
@@ -77,7 +76,7 @@ def execute(op, ctx, env=None, swizzle=False):
                 ctx.shared_layouts[b] = s = Swizzle(8 * b.size_bytes() // values[which].size, 4)
                 stored = np.empty_like(values[which])
                 for index in np.ndindex(*stored.shape):
-                    target = tuple(int(i.value) for i in s.swizzled(tuple(const(i) for i in index)))
+                    target = tuple(int(i.value) for i in s.physical(b, tuple(const(i) for i in index)))
                     stored[target] = values[which][index]
                 machine.write(b, stored)
     ctx.layouts[C] = accumulator_layout(op, ctx.threads, ctx.target)

@@ -32,3 +32,9 @@ class MatrixContext(Protocol):
 
         Sixteen aligned bytes along the last dimension stay together.
         """
+
+    def tensor_memory_of(self, buffer: Buffer) -> Expr:
+        """The tensor memory address (uint32) of a buffer: see ``tensor_memory.address``."""
+
+    def phases_of(self, barriers: Buffer) -> Buffer | None:
+        """The phase array of barriers with implicit waits (``barriers.phase_array``), None for others."""
