@@ -1,0 +1,146 @@
+"""From tile programs and API uses to diagnostics: rules run, faults of several instances and targets become one."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..evaluate.problem import Problem
+from ..ir.buffer import Buffer
+from ..ir.program import TileProgram
+from ..source.span import Span
+from ..target.chips import Target
+from .api import Api
+from .context import RuleContext
+from .diagnostic import ERROR, Diagnostic, Related
+from .facts import Facts
+from .merge import merge_instances, merge_targets
+from .registry import BY_NAME, program_rules
+from .settings import OFF, Settings
+
+# Faults that say a kernel was not written for a chip. Where the user names no target, they rule the chip out instead.
+TARGET_SUPPORT = frozenset(("tmem-target", "op-target", "cluster-target", "barrier-target", "gemm-dtype-target", "atomic-tma-target", "smem-capacity",
+                            "smem-static"))
+
+
+def check_program(program: TileProgram, target: Target | Sequence[Target], api: Api | None = None, settings: Settings | None = None,
+                  explicit: bool = True) -> list[Diagnostic]:
+    """The diagnostics of one tile program.
+
+    ``explicit`` False: the targets are candidates, not the user's choice; what fails on some of them only is not reported.
+    """
+    settings = settings or Settings()
+    targets = (target,) if isinstance(target, Target) else tuple(target)
+    if not explicit:
+        targets = _own_targets(program, targets)
+    problems = problem_diagnostics(program.attrs.get("problems", ()), settings, program)
+    facts = Facts.of(program)
+    version = api.version if api is not None else ""
+    blamed: dict[Buffer, str] = {}
+    common = _run(RuleContext(program, facts, None, settings, blamed, version), problems)
+    by_target = [(t, _run(RuleContext(program, facts, t, settings, dict(blamed), version), [*problems, *common])) for t in targets]
+    return _ordered([*problems, *common, *merge_targets(by_target, explicit, TARGET_SUPPORT)])
+
+
+def _own_targets(program: TileProgram, targets: tuple[Target, ...]) -> tuple[Target, ...]:
+    """The target a kernel names itself (``@tilelang.jit(target=...)``) takes the place of the candidates."""
+    from ..target.chips import find
+
+    named: Any = program.attrs.get("target")
+    if isinstance(named, dict):
+        named = named.get("arch")
+    if isinstance(named, str) and ("sm_" in named or "arch" in named):
+        try:
+            return (find(named),)
+        except (ValueError, IndexError):
+            return targets
+    return targets
+
+
+def _run(ctx: RuleContext, before: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Run the rules in order. A place at which an error was reported is not reported again."""
+    taken = [d for d in before if d.severity == ERROR]
+    found: list[Diagnostic] = []
+    for rule in program_rules():
+        if rule.per_target != (ctx.target is not None):
+            continue
+        ctx.rule = rule
+        mine = [d for d in rule.function(ctx) if d is not None and not any(_same_place(d.span, t.span) for t in taken)]
+        mine = _distinct(mine)
+        found += mine
+        taken += [d for d in mine if d.severity == ERROR]
+    return found
+
+
+def _distinct(found: list[Diagnostic]) -> list[Diagnostic]:
+    seen: dict[tuple[str, Any], Diagnostic] = {}
+    for d in found:
+        seen.setdefault((d.code, d.span), d)
+    return list(seen.values())
+
+
+def _same_place(a: Span, b: Span) -> bool:
+    """Whether two spans are about one statement: they overlap and neither is a whole block."""
+    if a.path != b.path or a.line > b.end_line or b.line > a.end_line:
+        return False
+    if max(a.end_line - a.line, b.end_line - b.line) > 12:
+        return False
+    return (a.line, a.column) < (b.end_line, b.end_column) and (b.line, b.column) < (a.end_line, a.end_column)
+
+
+def problem_diagnostics(problems: Iterable[Problem], settings: Settings, program: TileProgram | None = None) -> list[Diagnostic]:
+    """What the evaluator found, with codes."""
+    found = []
+    for problem in problems:
+        rule = BY_NAME.get(problem.rule)
+        if rule is None or not settings.wants(rule):
+            continue
+        severity = settings.severity(rule, rule.severity)
+        if severity != OFF:
+            found.append(Diagnostic(rule.code, rule.name, severity, problem.message, problem.span, tuple(Related(m, s) for m, s in problem.related),
+                                    None, program.name if program else "", program.instance if program else ""))
+    return found
+
+
+def check_analysis(analysis: Any, targets: Sequence[Target], api: Api, settings: Settings | None = None, explicit: bool = True,
+                   programs: Any = None) -> list[Diagnostic]:
+    """The diagnostics of a file: its syntax, its API uses, its kernels at all their instances.
+
+    ``programs``: ``(kernel, instance) -> TileProgram`` for callers that keep programs; by default they are made here.
+    """
+    from ..evaluate import instantiate
+    from .api_rules import check_api
+
+    settings = settings or Settings()
+    make = programs or (lambda kernel, instance: instantiate(analysis, kernel, instance))
+    found = [*syntax_diagnostics(analysis.source, settings), *check_api(analysis.api_uses, api, settings),
+             *problem_diagnostics(analysis.problems, settings)]
+    general = list(found)
+    for kernel in analysis.kernels:
+        by_instance = []
+        for instance in kernel.instances:
+            program = make(kernel, instance)
+            diagnostics = check_program(program, targets, api, settings, explicit)
+            by_instance.append((instance, [replace(d, kernel=kernel.qualname) for d in diagnostics]))
+        merged = merge_instances(kernel, by_instance)
+        found += [d for d in merged if not any(_same_place(d.span, g.span) and g.severity == ERROR for g in general)]
+    return _ordered(_distinct_places(found))
+
+
+def syntax_diagnostics(source: Any, settings: Settings) -> list[Diagnostic]:
+    rule = BY_NAME["syntax-error"]
+    if not settings.wants(rule):
+        return []
+    return [Diagnostic(rule.code, rule.name, rule.severity, message, span) for message, span in source.syntax_errors]
+
+
+def _distinct_places(found: list[Diagnostic]) -> list[Diagnostic]:
+    """One fault in a helper used by several kernels is reported once."""
+    seen: dict[tuple[str, int, int, int, int], Diagnostic] = {}
+    for d in found:
+        seen.setdefault((d.code, d.span.line, d.span.column, d.span.end_line, d.span.end_column), d)
+    return list(seen.values())
+
+
+def _ordered(found: list[Diagnostic]) -> list[Diagnostic]:
+    return sorted(found, key=lambda d: (d.span.path, d.span.line, d.span.column, d.code))

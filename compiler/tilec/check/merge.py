@@ -1,0 +1,89 @@
+"""One fault, one message: the same diagnostic for several targets or instances."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..target.chips import Target
+from .diagnostic import ERROR, Diagnostic
+
+Key = tuple[str, str, int, int, int, int]
+
+
+def key(d: Diagnostic) -> Key:
+    return d.code, d.span.path, d.span.line, d.span.column, d.span.end_line, d.span.end_column
+
+
+def merge_targets(by_target: Sequence[tuple[Target, list[Diagnostic]]], explicit: bool, support: frozenset[str]) -> list[Diagnostic]:
+    """With targets of the user's choice every fault counts. With candidates, a target whose chip the kernel is not for is
+    left out first, and a fault counts if it is there on all that remain."""
+    considered = list(by_target)
+    if not explicit:
+        fitting = [(t, ds) for t, ds in by_target if not any(d.name in support and d.severity == ERROR for d in ds)]
+        considered = fitting or considered
+    groups: dict[Key, list[tuple[Target, Diagnostic]]] = {}
+    for target, diagnostics in considered:
+        for d in diagnostics:
+            groups.setdefault(key(d), []).append((target, d))
+    merged = []
+    for found in groups.values():
+        if not explicit and len(found) < len(considered):
+            continue
+        first = found[0][1]
+        others = [t.name for t, d in found[1:] if d.message != first.message]
+        merged.append(replace(first, message=f"{first.message} (also on {', '.join(others)})") if others else first)
+    return merged
+
+
+def merge_instances(kernel: Any, by_instance: Sequence[tuple[Any, list[Diagnostic]]]) -> list[Diagnostic]:
+    """A fault of all instances is told once; one of some says for which arguments."""
+    groups: dict[Key, list[tuple[Any, Diagnostic]]] = {}
+    for instance, diagnostics in by_instance:
+        for d in diagnostics:
+            groups.setdefault(key(d), []).append((instance, d))
+    merged = []
+    for found in groups.values():
+        first = found[0][1]
+        if len(found) == len(by_instance):
+            merged.append(first)
+            continue
+        which = [label(kernel, i, [x for x, _ in by_instance]) for i, _ in found]
+        shown = ", ".join(dict.fromkeys(w for w in which[:3] if w)) + (", ..." if len(which) > 3 else "")
+        merged.append(replace(first, message=f"{first.message} (for {shown})") if shown else first)
+    return merged
+
+
+def label(kernel: Any, instance: Any, instances: Sequence[Any]) -> str:
+    """The arguments that set an instance apart from the others: ``block_N=48``."""
+    mine = arguments(kernel, instance)
+    others = [arguments(kernel, i) for i in instances if i is not instance]
+    apart = {k: v for k, v in mine.items() if any(o.get(k) != v for o in others)}
+    chosen = apart or mine
+    # the arguments that no other instance shares come first; one that tells all is enough
+    alone = {k: v for k, v in chosen.items() if all(o.get(k) != v for o in others)}
+    return ", ".join(f"{k}={v}" for k, v in (dict(list(alone.items())[:1]) or chosen).items()) or getattr(instance, "text", "")
+
+
+def arguments(kernel: Any, instance: Any) -> dict[str, str]:
+    from ..evaluate.definitions import value_text
+
+    names = list(kernel.parameters)
+    given = list(instance.args)
+    if names and names[0] == "self" and len(given) < len(names):
+        names = names[1:]
+    found = {n: value_text(v) for n, v in zip(names, given)}
+    found.update({k: value_text(v) for k, v in instance.kwargs.items()})
+    for name, default in _defaults(kernel).items():
+        found.setdefault(name, default)
+    return found
+
+
+def _defaults(kernel: Any) -> dict[str, str]:
+    import ast
+
+    args = kernel.node.args
+    positional = [*args.posonlyargs, *args.args]
+    found = {a.arg: ast.unparse(d) for a, d in zip(positional[len(positional) - len(args.defaults):], args.defaults)}
+    found.update({a.arg: ast.unparse(d) for a, d in zip(args.kwonlyargs, args.kw_defaults) if d is not None})
+    return found

@@ -1,0 +1,195 @@
+"""mbarriers and block-wide synchronisation. PTX ISA, mbarrier; TileLang 0.1.15, language/allocate.py, language/builtin.py."""
+from __future__ import annotations
+
+from ...ir.buffer import BARRIER, CLUSTER_BARRIER, Buffer, Region
+from ...ir.build import const_int
+from ...ir.expr import Binary, Var
+from ...ir.stmt import For, If, Launch, TileOp
+from ..context import RuleContext
+from ..facts import OPAQUE, Access, Place, argument_span, static_ints, thread_count
+from ..registry import rule
+
+BARRIERS = (BARRIER, CLUSTER_BARRIER)
+
+
+@rule("barrier-count")
+def barrier_count(ctx: RuleContext):
+    for buffer in ctx.facts.allocations(*BARRIERS):
+        counts = [const_int(c) for c in buffer.attrs.get("arrive_counts", ())]
+        bad = next((c for c in counts if c is not None and c < 1), None)
+        if bad is not None:
+            yield ctx.report(f"{buffer.name}: an arrival count of {bad}; a barrier expects at least one arrival", buffer.span, buffer=buffer)
+
+
+@rule("barrier-target", per_target=True)
+def barrier_target(ctx: RuleContext):
+    if ctx.target is None or ctx.target.kind != "cuda" or ctx.target.tma:
+        return
+    for buffer in ctx.facts.allocations(*BARRIERS):
+        yield ctx.report(f"T.alloc_barrier needs sm_90 or later (TileLang's mbarriers); the target is {ctx.target.name}", buffer.span, buffer=buffer)
+
+
+@rule("barrier-index")
+def barrier_index(ctx: RuleContext):
+    for buffer in ctx.facts.allocations(*BARRIERS):
+        count = const_int(buffer.shape[0])
+        if count is None or ctx.is_blamed(buffer):
+            continue
+        for access in ctx.facts.storage_uses.get(buffer, ()):
+            if access.region is None or access.kind == OPAQUE:
+                continue
+            index = const_int(access.region.mins[0])
+            if access.region.form == "element" and index is not None and not -count <= index < count:
+                yield ctx.report(f"{buffer.name}[{index}]: {count} barrier{'s' if count != 1 else ''} {'were' if count != 1 else 'was'} allocated", access.span,
+                                 (f"{buffer.name}", buffer.span))
+            elif access.region.form == "whole" and count > 1:
+                yield ctx.report(f"{buffer.name} holds {count} barriers; without an index the first is meant, write {buffer.name}[0]", access.span,
+                                 (f"{buffer.name}", buffer.span), severity=None if _never_completed(ctx, buffer, 0) else "warning")
+
+
+def _never_completed(ctx: RuleContext, buffer: Buffer, index: int) -> bool:
+    """Whether nothing in the kernel can complete a phase of barrier ``index`` but somebody waits for it."""
+    waits = False
+    for access in ctx.facts.storage_uses.get(buffer, ()):
+        if access.region is None or access.kind == OPAQUE:
+            return False
+        at = 0 if access.region.form == "whole" else const_int(access.region.mins[0])
+        if at is None:
+            return False
+        if at == index:
+            if isinstance(access.stmt, TileOp) and access.stmt.op == "mbarrier_wait_parity":
+                waits = True
+            else:
+                return False
+    return waits
+
+
+# -- order and parity -----------------------------------------------------------------------------------------------------------
+def barrier_key(region: Region) -> tuple[Buffer, int] | None:
+    index = 0 if region.form == "whole" else const_int(region.mins[0])
+    return None if index is None else (region.buffer.storage(), index)
+
+
+def completions(ctx: RuleContext, buffer: Buffer, index: int) -> list[Access] | None:
+    """The statements that may complete a phase of one barrier; None if that cannot be told."""
+    found = []
+    for access in ctx.facts.storage_uses.get(buffer, ()):
+        if access.kind == OPAQUE or access.region is None:
+            return None
+        key = barrier_key(access.region)
+        if key is None:
+            return None
+        if key[1] == index and not (isinstance(access.stmt, TileOp) and access.stmt.op == "mbarrier_wait_parity"):
+            found.append(access)
+    # operators that carry their barrier in an argument outside of the reads and writes of the operator table
+    for place in ctx.facts.places:
+        if isinstance(place.stmt, TileOp):
+            for name in ("mbar", "barrier"):
+                region = place.stmt.args.get(name)
+                if isinstance(region, Region) and place.stmt.op != "mbarrier_wait_parity" and barrier_key(region) == (buffer, index):
+                    if not any(a.stmt is place.stmt for a in found):
+                        found.append(Access(buffer, "read", place, argument_span(place.stmt, name), region=region, argument=name))
+    return found
+
+
+def waits(ctx: RuleContext) -> list[tuple[Place, TileOp, Buffer, int]]:
+    found = []
+    for place in ctx.facts.ops("mbarrier_wait_parity"):
+        op = place.stmt
+        assert isinstance(op, TileOp)
+        region = op.args.get("mbar")
+        key = barrier_key(region) if isinstance(region, Region) else None
+        if key is not None and key[0].scope in BARRIERS and not ctx.is_blamed(key[0]):
+            found.append((place, op, *key))
+    return found
+
+
+@rule("mbarrier-parity")
+def mbarrier_parity(ctx: RuleContext):
+    """A barrier that completes once per iteration is awaited with alternating parity."""
+    if ctx.facts.has_unsupported:
+        return
+    for place, op, barrier, index in waits(ctx):
+        parity = const_int(op.args.get("parity"))
+        loops = [p for p in place.parents if isinstance(p, For)]
+        if parity is None or not loops or place.is_conditional():
+            continue
+        sources = completions(ctx, barrier, index)
+        if not sources or any(s.place.parents != place.parents for s in sources):
+            continue
+        if len([1 for w in waits(ctx) if w[2] is barrier and w[3] == index]) != 1 or len(sources) != 1:
+            continue
+        trips = static_ints([loop.extent for loop in loops])
+        if trips is not None and _product(trips) <= 1:
+            continue
+        if isinstance(sources[0].stmt, TileOp) and sources[0].stmt.op == "mbarrier_arrive" and not _single_arrival(barrier, index):
+            continue
+        name = loops[-1].var.name
+        yield ctx.report(f"{barrier.name} completes once per iteration, so the awaited parity must alternate: {name} % 2, not {parity}", argument_span(op, "parity"),
+                         ("completes here", sources[0].stmt.span))
+
+
+def _single_arrival(barrier: Buffer, index: int) -> bool:
+    counts = barrier.attrs.get("arrive_counts", ())
+    return index < len(counts) and const_int(counts[index]) is not None
+
+
+def _product(values: tuple[int, ...]) -> int:
+    total = 1
+    for v in values:
+        total *= v
+    return total
+
+
+@rule("barrier-order")
+def barrier_order(ctx: RuleContext):
+    """In straight-line code of all threads, a wait for the first phase before everything that could complete it."""
+    if ctx.facts.has_unsupported:
+        return
+    for place, op, barrier, index in waits(ctx):
+        if const_int(op.args.get("parity")) != 0 or any(not isinstance(p, Launch) for p in place.parents):
+            continue
+        sources = completions(ctx, barrier, index)
+        if not sources or any(s.place.launch is not place.launch for s in sources):
+            continue
+        if all(s.place.order > place.order for s in sources):
+            yield ctx.report(f"this waits for {barrier.name} before anything completes it: the statement that does comes later", op.span,
+                             ("completes here", sources[0].stmt.span))
+
+
+# -- block-wide barriers ------------------------------------------------------------------------------------------------------------
+@rule("sync-divergence")
+def sync_divergence(ctx: RuleContext):
+    for place in ctx.facts.ops("sync_threads"):
+        op = place.stmt
+        assert isinstance(op, TileOp)
+        if op.args.get("barrier_id") is not None or op.args.get("arrive_count") is not None:
+            continue
+        for parent in place.parents:
+            limit = _thread_limit(parent, place)
+            total = thread_count(place.launch)
+            if limit is not None and total is not None and 0 < limit < total and limit % 32:
+                yield ctx.report(f"only {limit} of {total} threads come here, which splits a warp; a block-wide barrier needs whole warps", op.span,
+                                 ("the condition", parent.span))
+                break
+
+
+def _thread_limit(parent, place: Place) -> int | None:
+    """n for ``if tx < n`` around the statement."""
+    if not isinstance(parent, If) or not isinstance(parent.cond, Binary) or parent.cond.op not in ("lt", "le"):
+        return None
+    bound = const_int(parent.cond.b)
+    if bound is None or not isinstance(parent.cond.a, Var) or parent.cond.a.kind != "thread" or parent.cond.a.name != "tx":
+        return None
+    inside = any(s is place.stmt or s in place.parents for s in parent.then)
+    return (bound + (parent.cond.op == "le")) if inside else None
+
+
+@rule("setmaxnreg-value")
+def set_max_nreg(ctx: RuleContext):
+    for place in ctx.facts.ops("set_max_nreg"):
+        op = place.stmt
+        assert isinstance(op, TileOp)
+        count = const_int(op.args.get("count"))
+        if count is not None and (count % 8 or not 24 <= count <= 256):
+            yield ctx.report(f"set_max_nreg({count}): the register count is a multiple of 8 from 24 to 256", argument_span(op, "reg_count") or op.span)

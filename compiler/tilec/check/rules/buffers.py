@@ -1,0 +1,147 @@
+"""Allocation, indexing and slicing."""
+from __future__ import annotations
+
+from ...ir.buffer import FRAGMENT, GLOBAL, LOCAL, SHARED, SHARED_DYN, Buffer
+from ...ir.build import const_int
+from ...ir.expr import Binary, Expr, Var
+from ...ir.stmt import For, Parallel
+from ...source.span import Span
+from ..context import RuleContext
+from ..facts import Access, has_jump, is_runtime
+from ..registry import rule
+
+ON_CHIP = (SHARED, SHARED_DYN, FRAGMENT, LOCAL)
+
+
+def shape_span(buffer: Buffer, dimension: int) -> Span | None:
+    entry = buffer.shape[dimension]
+    return entry.span or buffer.attrs.get("spans", {}).get("shape") or buffer.span
+
+
+@rule("alloc-shape")
+def alloc_shape(ctx: RuleContext):
+    """Negative extents are accepted in silence; empty fragments have no layout (TileLang 0.1.15, lowering)."""
+    for buffer in ctx.facts.allocs:
+        if buffer.scope not in ON_CHIP:
+            continue
+        for dimension, extent in enumerate(buffer.shape):
+            value = const_int(extent)
+            if value is not None and (value < 0 or (value == 0 and buffer.scope == FRAGMENT)):
+                what = "is negative" if value < 0 else "is 0: an empty fragment"
+                yield ctx.report(f"{buffer.name}: extent {dimension} {what} ({value})" if value < 0 else f"{buffer.name}: extent {dimension} {what}",
+                                 shape_span(buffer, dimension), buffer=buffer)
+                break
+
+
+@rule("alloc-symbolic")
+def alloc_symbolic(ctx: RuleContext):
+    for buffer in ctx.facts.allocations(FRAGMENT):
+        if any(is_runtime(e) for e in buffer.shape):
+            yield ctx.report(f"{buffer.name} is a fragment with a run-time extent; registers need a compile-time size", buffer.span, buffer=buffer)
+
+
+# -- indices --------------------------------------------------------------------------------------------------------------
+def interval(e: Expr, ranges: dict[Var, tuple[int, int]], seen: set[Var]) -> tuple[int, int] | None:
+    """The least and greatest value of sums and multiples of loop variables, both reached; None if not sure.
+
+    Exact only while no variable occurs twice, hence ``seen``.
+    """
+    value = const_int(e)
+    if value is not None:
+        return value, value
+    if isinstance(e, Var):
+        if e in seen or e not in ranges:
+            return None
+        seen.add(e)
+        return ranges[e]
+    if isinstance(e, Binary) and e.op in ("add", "sub", "mul"):
+        a, b = interval(e.a, ranges, seen), interval(e.b, ranges, seen)
+        if a is None or b is None:
+            return None
+        if e.op == "add":
+            return a[0] + b[0], a[1] + b[1]
+        if e.op == "sub":
+            return a[0] - b[1], a[1] - b[0]
+        products = [x * y for x in a for y in b]
+        return (min(products), max(products)) if a[0] == a[1] or b[0] == b[1] else None
+    return None
+
+
+def loop_ranges(access: Access) -> dict[Var, tuple[int, int]]:
+    """The ranges of the enclosing loops that run to their end."""
+    found: dict[Var, tuple[int, int]] = {}
+    for parent in access.place.parents:
+        if isinstance(parent, For) and not has_jump(parent.body):
+            start, extent = const_int(parent.start), const_int(parent.extent)
+            if start is not None and extent is not None and extent > 0:
+                ends = (start, start + (extent - 1) * parent.step)
+                found[parent.var] = (min(ends), max(ends))
+        elif isinstance(parent, Parallel) and not has_jump(parent.body):
+            for var, size in zip(parent.vars, parent.extents):
+                extent = const_int(size)
+                if extent is not None and extent > 0:
+                    found[var] = (0, extent - 1)
+    return found
+
+
+@rule("index-out-of-bounds")
+def index_out_of_bounds(ctx: RuleContext):
+    """Accesses to shared, local and register buffers are not guarded; those to global tensors are."""
+    for buffer, accesses in ctx.facts.uses.items():
+        if buffer.scope not in (*ON_CHIP, GLOBAL) or ctx.is_blamed(buffer):
+            continue
+        for access in accesses:
+            if access.indices is None or access.guarded or access.place.is_conditional() or len(access.indices) != buffer.ndim:
+                continue
+            found = _outside(access, buffer)
+            if found is None:
+                continue
+            message, severity = found
+            yield ctx.report(message, access.span, (f"{buffer.name} is allocated here" if buffer.scope != GLOBAL else f"{buffer.name}", buffer.span),
+                             severity=severity)
+
+
+def _outside(access: Access, buffer: Buffer) -> tuple[str, str] | None:
+    ranges = loop_ranges(access)
+    for dimension, (index, extent) in enumerate(zip(access.indices or (), buffer.shape)):
+        size = const_int(extent)
+        literal = const_int(index)
+        if size is None or (buffer.scope == GLOBAL and literal is None):
+            continue
+        bounds = interval(index, ranges, set())
+        if bounds is None:
+            continue
+        low, high = bounds
+        low = max(low, 0) if literal is not None and -size <= literal else low  # a literal -1 is the last element
+        if high >= size or low < 0:
+            value = high if high >= size else low
+            where = f"index {value}" if literal is not None else f"the index reaches {value}, which"
+            effect = ("; the access is guarded: reads give 0, writes vanish" if buffer.scope == GLOBAL
+                      else "; the access is not guarded and touches other memory")
+            return (f"{where} is outside of {buffer.name}, whose dimension {dimension} has {size} element{'s' if size != 1 else ''}{effect}",
+                    "warning" if buffer.scope == GLOBAL else "error")
+    return None
+
+
+@rule("slice-out-of-bounds")
+def slice_out_of_bounds(ctx: RuleContext):
+    for buffer, accesses in ctx.facts.uses.items():
+        if buffer.scope not in (*ON_CHIP, GLOBAL) or ctx.is_blamed(buffer):
+            continue
+        reported: set[int] = set()
+        for access in accesses:
+            region = access.region
+            if region is None or region.form != "slice" or id(region) in reported or len(region.mins) != buffer.ndim:
+                continue
+            for dimension, (low, size, extent) in enumerate(zip(region.mins, region.extents, buffer.shape)):
+                start, count, limit = const_int(low), const_int(size), const_int(extent)
+                if start is None or count is None or limit is None or 0 <= start and start + count <= limit:
+                    continue
+                if count <= 0 or -limit <= start < 0 and start + count <= 0:
+                    continue
+                reported.add(id(region))
+                effect = "the rest reads 0 or vanishes" if buffer.scope == GLOBAL else "the surplus is dropped"
+                yield ctx.report(f"{start}:{start + count} reaches outside of {buffer.name}, whose dimension {dimension} has {limit} elements; {effect}",
+                                 region.span or access.span, (f"{buffer.name}", buffer.span),
+                                 severity="warning" if buffer.scope == GLOBAL else None)
+                break

@@ -1,0 +1,120 @@
+"""Pipelined loops. TileLang 0.1.15, language/loop.py, src/transform/pipeline_planning.cc."""
+from __future__ import annotations
+
+from ...ir.buffer import Buffer, Region
+from ...ir.build import const_int
+from ...ir.stmt import Alloc, For, Let, Stmt, Store, TileOp, walk
+from ..context import RuleContext
+from ..registry import rule
+
+
+def pipelined(ctx: RuleContext) -> list[For]:
+    return [p.stmt for p in ctx.facts.places if isinstance(p.stmt, For) and p.stmt.kind == "pipelined"]
+
+
+def option_span(loop: For, name: str):
+    return loop.attrs.get("spans", {}).get(name) or loop.span
+
+
+@rule("pipeline-num-stages")
+def num_stages(ctx: RuleContext):
+    for loop in pipelined(ctx):
+        stages = const_int(loop.attrs.get("num_stages"))
+        if stages is not None and stages < 0:
+            yield ctx.report(f"num_stages is {stages}; it must be at least 0", option_span(loop, "num_stages"))
+
+
+def int_list(value) -> list[int] | None:
+    if not isinstance(value, (list, tuple)):
+        return None
+    found = [const_int(v) for v in value]
+    return None if any(v is None for v in found) else found  # type: ignore[return-value]
+
+
+@rule("pipeline-annotation")
+def annotations(ctx: RuleContext):
+    for loop in pipelined(ctx):
+        given = [name for name in ("order", "stage") if loop.attrs.get(name) is not None]
+        if not given:
+            continue
+        order, stage = int_list(loop.attrs.get("order")), int_list(loop.attrs.get("stage"))
+        if given == ["order"]:
+            yield ctx.report("order without stage is ignored; the loop is not pipelined by it", option_span(loop, "order"), severity="warning")
+            continue
+        if any(int_list(loop.attrs.get(name)) is None for name in given):
+            continue
+        fault = _fault(ctx, loop, order, stage)
+        if fault is not None:
+            yield ctx.report(fault[1], option_span(loop, fault[0]))
+
+
+def _fault(ctx: RuleContext, loop: For, order: list[int] | None, stage: list[int] | None) -> tuple[str, str] | None:
+    if order is not None and stage is not None and len(order) != len(stage):
+        return "stage", f"order has {len(order)} entries, stage {len(stage)}; both have one for each statement"
+    statements = scheduled(loop)
+    if statements is not None and stage is not None and len(stage) != len(statements):
+        return "stage", f"stage has {len(stage)} entries for {len(statements)} statements"
+    if order is not None and len(set(order)) != len(order):
+        twice = next(o for o in order if order.count(o) > 1)
+        return "order", f"two statements have order {twice}; every statement has its own"
+    if statements is None or stage is None or order is None or ctx.facts.has_unsupported:
+        return None
+    return _dependence(statements, order, stage)
+
+
+def _dependence(statements: list[Stmt], order: list[int], stage: list[int]) -> tuple[str, str] | None:
+    for i, producer in enumerate(statements):
+        made = writes(producer)
+        for j in range(i + 1, len(statements)):
+            shared = made & reads(statements[j])
+            if not shared:
+                continue
+            name = next(iter(shared)).name
+            if stage[j] < stage[i]:
+                return "stage", f"statement {j + 1} reads {name} in stage {stage[j]}, but statement {i + 1} writes it in the later stage {stage[i]}"
+            if stage[j] == stage[i] and order[j] < order[i]:
+                return "order", f"statement {j + 1} reads {name}, which statement {i + 1} of the same stage writes after it"
+    return None
+
+
+def scheduled(loop: For) -> list[Stmt] | None:
+    """The statements that take an entry of order and stage; None where that is not sure."""
+    found = [s for s in loop.body if not isinstance(s, (Let, Alloc))]
+    return found if all(isinstance(s, TileOp) or type(s).__name__ == "Parallel" for s in found) else None
+
+
+def writes(s: Stmt) -> set[Buffer]:
+    found: set[Buffer] = set()
+    for inner in walk((s,)):
+        if isinstance(inner, Store):
+            found.add(inner.buffer.storage())
+        elif isinstance(inner, TileOp):
+            from ...ir.ops import OPS
+
+            spec = OPS.get(inner.op)
+            found |= {r.buffer.storage() for n, r in inner.args.items() if isinstance(r, Region) and spec is not None and n in spec.writes}
+    return found
+
+
+def reads(s: Stmt) -> set[Buffer]:
+    from ...ir.expr import Load
+    from ...ir.expr import walk as walk_expr
+    from ...ir.ops import OPS
+    from ...ir.stmt import expressions
+
+    found: set[Buffer] = set()
+    for inner in walk((s,)):
+        for e in expressions(inner):
+            found |= {x.buffer.storage() for x in walk_expr(e) if isinstance(x, Load)}
+        if isinstance(inner, TileOp):
+            spec = OPS.get(inner.op)
+            found |= {r.buffer.storage() for n, r in inner.args.items() if isinstance(r, Region) and spec is not None and n in spec.reads}
+    return found
+
+
+@rule("pipeline-nested")
+def nested(ctx: RuleContext):
+    for loop in pipelined(ctx):
+        inner = next((s for s in loop.body if isinstance(s, For) and s.kind == "pipelined"), None)
+        if inner is not None and (const_int(loop.attrs.get("num_stages")) or 0) > 0 and (const_int(inner.attrs.get("num_stages")) or 0) > 0:
+            yield ctx.report("a pipelined loop directly inside a pipelined loop: the outer one is not pipelined", loop.span, ("the inner loop", inner.span))

@@ -1,0 +1,119 @@
+"""Buffers that are read too early or not at all, and operators on the wrong type."""
+from __future__ import annotations
+
+from ...ir import dtypes
+from ...ir.buffer import FRAGMENT, LOCAL, SHARED, SHARED_DYN, TMEM, Buffer
+from ...ir.expr import Binary, Unary
+from ...ir.expr import walk as walk_expr
+from ...ir.stmt import TileOp, expressions
+from ..context import RuleContext
+from ..facts import OPAQUE, WRITE, Access
+from ..registry import rule
+from .barriers import BARRIERS
+from .gemm import GEMMS
+
+_BITWISE = {"bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>"}
+
+
+@rule("operand-dtype")
+def operand_dtype(ctx: RuleContext):
+    for place in ctx.facts.places:
+        for top in expressions(place.stmt):
+            for e in walk_expr(top):
+                if isinstance(e, Binary) and e.op in _BITWISE and (dtypes.is_float(e.a.dtype) or dtypes.is_float(e.b.dtype)):
+                    dtype = e.a.dtype if dtypes.is_float(e.a.dtype) else e.b.dtype
+                    yield ctx.report(f"{_BITWISE[e.op]} works on integers; an operand is {dtype}", e.span or place.stmt.span)
+                elif isinstance(e, Unary) and e.op == "bitnot" and dtypes.is_float(e.a.dtype):
+                    yield ctx.report(f"~ works on integers; the operand is {e.a.dtype}", e.span or place.stmt.span)
+
+
+def adds_only(access: Access) -> bool:
+    """A gemm that continues the accumulation for sure."""
+    return isinstance(access.stmt, TileOp) and access.stmt.op in GEMMS and access.argument == "C" and access.stmt.args.get("clear_accum") in (False, None, 0)
+
+
+def starts(access: Access) -> bool:
+    """A statement that gives the buffer a value without needing its old one."""
+    if access.kind != WRITE:
+        return False
+    if isinstance(access.stmt, TileOp):
+        if access.stmt.op in GEMMS:
+            return not adds_only(access)
+        if access.stmt.op == "reduce":
+            return access.stmt.args.get("clear") is not False
+        return access.stmt.op not in ("atomic",)
+    return True
+
+
+@rule("uninitialised-accumulator")
+def uninitialised_accumulator(ctx: RuleContext):
+    if ctx.program.attrs.get("incomplete"):
+        return
+    for buffer in ctx.facts.allocations(FRAGMENT, TMEM):
+        accesses = ctx.facts.storage_uses.get(buffer, [])
+        if ctx.is_blamed(buffer) or any(a.kind == OPAQUE for a in accesses):
+            continue
+        first = next((a for a in accesses if a.kind == WRITE and adds_only(a)), None)
+        if first is None or first.place.is_conditional() or any(starts(a) and a.place.order < first.place.order for a in accesses):
+            continue
+        way = "pass clear_accum=True (or clear_accum=k == 0) to the first MMA" if buffer.scope == TMEM else f"T.clear({buffer.name}) before the loop starts it"
+        yield ctx.report(f"{buffer.name} is accumulated into but never started; {way}", first.span, (f"{buffer.name}", buffer.span))
+
+
+@rule("uninitialised-read")
+def uninitialised_read(ctx: RuleContext):
+    if ctx.program.attrs.get("incomplete"):
+        return
+    for buffer in ctx.facts.allocations(FRAGMENT, LOCAL, SHARED, SHARED_DYN):
+        accesses = ctx.facts.storage_uses.get(buffer, [])
+        if ctx.is_blamed(buffer) or any(a.kind == OPAQUE for a in accesses) or ctx.facts.has_unsupported:
+            continue
+        first = min((a for a in accesses if reads_value(a)), key=lambda a: a.place.order, default=None)
+        if first is None or first.guarded or first.place.is_conditional():
+            continue
+        writers = [a for a in accesses if a.kind == WRITE and not _same(a, first)]
+        if any(w.place.order < first.place.order or _may_run_before(w, first) for w in writers):
+            continue
+        yield ctx.report(f"{buffer.name} is read before anything is written to it", first.span, (f"{buffer.name}", buffer.span))
+
+
+def reads_value(access: Access) -> bool:
+    if isinstance(access.stmt, TileOp):
+        if access.stmt.op == "reduce" and access.argument == "dst":
+            return access.stmt.args.get("clear") is False
+        if access.stmt.op in GEMMS and access.argument == "C":
+            return False  # the accumulator rule's
+    return access.kind == "read"
+
+
+def _same(a: Access, b: Access) -> bool:
+    return a.stmt is b.stmt
+
+
+def _may_run_before(writer: Access, reader: Access) -> bool:
+    """A write in an earlier iteration of a loop around both."""
+    from ...ir.stmt import For, Parallel, While
+
+    return any(isinstance(p, (For, While, Parallel)) and p in writer.place.parents for p in reader.place.parents)
+
+
+@rule("unused-buffer")
+def unused_buffer(ctx: RuleContext):
+    if ctx.program.attrs.get("incomplete"):
+        return
+    for buffer in ctx.facts.allocations(FRAGMENT, LOCAL, SHARED, SHARED_DYN, TMEM, *BARRIERS):
+        if not ctx.facts.storage_uses.get(buffer) and not ctx.is_blamed(buffer) and not _mentioned(ctx, buffer) and not ctx.facts.has_unsupported:
+            what = "barrier" if buffer.scope in BARRIERS else "buffer"
+            yield ctx.report(f"the {what} {buffer.name} is allocated and never used", buffer.span)
+
+
+def _mentioned(ctx: RuleContext, buffer: Buffer) -> bool:
+    """Named by an annotation or by an argument outside of the operands."""
+    from ...ir.buffer import Region
+
+    for place in ctx.facts.places:
+        if isinstance(place.stmt, TileOp):
+            for value in place.stmt.args.values():
+                if value is buffer or (isinstance(value, Region) and value.buffer.storage() is buffer):
+                    return True
+    return False
