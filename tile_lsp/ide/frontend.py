@@ -14,13 +14,13 @@ from .preferences import Preferences
 def analyse(source: SourceFile, preferences: Preferences, cancelled: Callable[[], bool]) -> Any:
     from tilec import evaluate
 
-    return evaluate.analyse(source)
+    return evaluate.analyse(source, instances=preferences.instances)
 
 
-def instantiate(analysis: Any, kernel: Any, instance: Any) -> TileProgram | None:
+def instantiate(analysis: Any, kernel: Any, instance: Any, trail: Any = None) -> TileProgram | None:
     from tilec import evaluate
 
-    return evaluate.instantiate(analysis, kernel, instance)
+    return evaluate.instantiate(analysis, kernel, instance, trail)
 
 
 def check(analysis: Any, environment: Environment, preferences: Preferences) -> list[Any]:
@@ -30,3 +30,10 @@ def check(analysis: Any, environment: Environment, preferences: Preferences) -> 
 
     settings = Settings(frozenset(preferences.select), frozenset(preferences.ignore), dict(preferences.severities))
     return check_analysis(analysis, [chips.find(t) for t in environment.targets], environment.api, settings)
+
+
+def arguments(kernel: Any, instance: Any) -> dict[str, Any]:
+    from tilec.evaluate.functions import bind_arguments
+
+    values, _ = bind_arguments(instance.function, instance.args, instance.kwargs)
+    return dict(values or {})

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilec.ir.program import TileProgram
@@ -12,6 +12,7 @@ from . import frontend
 from .document import Document
 from .environment import Environment
 from .preferences import Preferences
+from .values import Trail
 
 
 class Cancelled(Exception):
@@ -22,15 +23,17 @@ class Snapshot:
     """``cancelled`` is asked between steps; when it says yes, :class:`Cancelled` is raised."""
 
     def __init__(self, document: Document, preferences: Preferences, environment: Environment,
-                 cancelled: Callable[[], bool] = lambda: False):
+                 cancelled: Callable[[], bool] = lambda: False, chosen: Mapping[str, str] | None = None):
         self.document = document
         self.preferences = preferences
         self.environment = environment
         self.source = SourceFile(document.path, document.normalized if document.readable else "")
+        self.chosen = {} if chosen is None else chosen  # kernel -> text of the instance the user wants to see
         self._cancelled = cancelled
         self._lock = threading.RLock()  # the analysis thread and the requests' threads share a snapshot
         self._analysis: Any = None
         self._programs: dict[tuple[str, str], TileProgram | None] = {}
+        self._trails: dict[tuple[str, str], Trail] = {}
         self._diagnostics: list[Any] | None = None
 
     @property
@@ -63,6 +66,20 @@ class Snapshot:
                 self._programs[key] = frontend.instantiate(self.analysis, kernel, instance)
             return self._programs[key]
 
+    def trail(self, kernel: Any, instance: Any) -> Trail:
+        """What the names of a kernel were while it was traced at an instance."""
+        key = (kernel.qualname, instance.text)
+        with self._lock:
+            if key not in self._trails:
+                self.check_cancelled()
+                trail = self._trails[key] = Trail()
+                frontend.instantiate(self.analysis, kernel, instance, trail)
+            return self._trails[key]
+
+    def arguments(self, kernel: Any, instance: Any) -> dict[str, Any]:
+        """The values of a kernel's own parameters at an instance."""
+        return frontend.arguments(kernel, instance)
+
     def kernel_named(self, qualname: str) -> Any:
         """A kernel by its qualified name, or by its own name if that is enough."""
         exact = [k for k in self.kernels if k.qualname == qualname]
@@ -74,8 +91,9 @@ class Snapshot:
         return max(holding, key=lambda k: k.span.line, default=None)
 
     def instance(self, kernel: Any, text: str = "") -> Any:
-        """The instance of that text, else the first: what hover, lowering and run show."""
+        """The instance of that text, else the chosen one, else the first: what hover, lowering and run show."""
         instances = list(kernel.instances)
+        text = text or self.chosen.get(kernel.qualname, "")
         return next((i for i in instances if i.text == text), instances[0] if instances else None)
 
     def check_cancelled(self) -> None:

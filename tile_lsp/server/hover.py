@@ -1,0 +1,85 @@
+"""textDocument/hover."""
+from __future__ import annotations
+
+import asyncio
+import json
+from urllib.parse import quote
+
+from lsprotocol import types
+
+from ..ide import hover as ide
+from ..ide.lowered import LoweredView
+from ..ide.snapshot import Snapshot
+from .app import TileServer
+from .convert import to_place, to_range
+from .guard import guarded
+
+PATIENCE = 8.0  # seconds a hover waits for the compiler; the first one starts it
+STAGES = ("device", "cuda")
+
+
+def register(server: TileServer) -> None:
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    @guarded()
+    async def hover(params: types.HoverParams) -> types.Hover | None:
+        snapshot = server.snapshot(params.text_document.uri)
+        codec = server.workspace.position_codec
+        line, column = to_place(snapshot.document, params.position, codec)
+        found = await server.ask(ide.hover, snapshot, line, column)
+        if found is None:
+            return None
+        markdown = found.markdown
+        if found.question is not None and server.preferences.lowered_in_hover:
+            lowered = await _lowered(server, snapshot, params.text_document.uri, found.question)
+            markdown = "\n\n---\n\n".join(t for t in (markdown, lowered) if t)
+        return types.Hover(contents=types.MarkupContent(kind=types.MarkupKind.Markdown, value=markdown),
+                           range=to_range(snapshot.document, found.span, codec))
+
+
+async def _lowered(server: TileServer, snapshot: Snapshot, uri: str, question: ide.LoweringQuestion) -> str:
+    """What the compiler knows, or a word on why it is not there (yet)."""
+    views: list[LoweredView] = []
+    try:
+        async with asyncio.timeout(PATIENCE) if hasattr(asyncio, "timeout") else _Timeout(PATIENCE):
+            for stage in STAGES if not question.whole else ("cuda",):
+                views.append(await server.compiler.lower(snapshot, question.kernel, question.instance, "", stage))
+                if views[-1].error:
+                    break
+    except (TimeoutError, asyncio.TimeoutError):
+        return "the compiler is still at work: hover again for the CUDA code"
+    if views and views[0].error:
+        views = views[:1]
+    return ide.lowered_markdown(question, views, _links(server, uri, question, views))
+
+
+def _links(server: TileServer, uri: str, question: ide.LoweringQuestion, views: list[LoweredView]) -> dict[str, str]:
+    """Addresses that open whole stages: commands for a client with virtual documents, files for the others."""
+    links = {}
+    for view in views:
+        for stage in ("tile", "device", "cuda"):
+            if server.virtual_documents:
+                arguments = [{"uri": uri, "kernel": question.kernel, "instance": question.instance, "target": view.target, "stage": stage}]
+                links[stage] = f"command:tile-lsp.showLowered?{quote(json.dumps(arguments))}"
+    return links
+
+
+class _Timeout:
+    """asyncio.timeout for Python 3.10."""
+
+    def __init__(self, seconds: float):
+        self._seconds = seconds
+        self._expired = False
+
+    async def __aenter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._handle = asyncio.get_running_loop().call_later(self._seconds, self._expire, task)
+
+    def _expire(self, task: asyncio.Task) -> None:
+        self._expired = True
+        task.cancel()
+
+    async def __aexit__(self, kind, value, trace) -> None:
+        self._handle.cancel()
+        if self._expired and kind is asyncio.CancelledError:
+            raise TimeoutError

@@ -1,0 +1,48 @@
+"""Lowered code as read-only files, for clients that show files alone."""
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+import time
+from pathlib import Path
+
+from ..ide.lowered import LoweredView
+
+_KEPT_DAYS = 7
+
+
+def folder() -> Path:
+    """Under the user's cache directory; the only place the server writes to."""
+    base = os.environ.get("TILE_LSP_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "tile-lsp" / "lowered"
+
+
+def write_readonly(view: LoweredView) -> Path:
+    """Write a view's text atomically; the same text has the same path."""
+    digest = hashlib.sha256(f"{view.instance}\0{view.text}".encode()).hexdigest()[:12]
+    path = folder() / digest / view.file_name
+    if path.is_file():
+        os.utime(path)
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(view.text)
+    os.chmod(temporary, stat.S_IRUSR | stat.S_IRGRP)
+    os.replace(temporary, path)
+    _remove_old()
+    return path
+
+
+def _remove_old() -> None:
+    """What nobody has looked at for days goes."""
+    oldest = time.time() - _KEPT_DAYS * 86400
+    for file in folder().glob("*/*"):
+        try:
+            if file.stat().st_mtime < oldest:
+                file.unlink()
+                file.parent.rmdir()
+        except OSError:
+            continue

@@ -1,0 +1,41 @@
+"""Putting the server together and starting it."""
+from __future__ import annotations
+
+import logging
+import sys
+
+from . import commands, documents, hover, lenses
+from .app import TileServer
+
+
+def create(version: str | None = None) -> TileServer:
+    server = TileServer(version or _version())
+    for part in (documents, hover, lenses, commands):
+        part.register(server)
+    return server
+
+
+def serve(tcp: str | None = None, log_file: str | None = None, log_level: str = "warning") -> int:
+    """Serve one client until it leaves."""
+    logging.basicConfig(filename=log_file, stream=None if log_file else sys.stderr, level=log_level.upper(),
+                        format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("pygls").setLevel(max(logging.WARNING, getattr(logging, log_level.upper())))
+    server = create()
+    if tcp is None:
+        server.start_io()
+        return 0
+    host, _, port = tcp.rpartition(":")
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        print(f"tile-lsp: --tcp {tcp}: expected [HOST:]PORT with a port between 1 and 65535, such as --tcp 127.0.0.1:8765", file=sys.stderr)
+        return 2
+    server.start_tcp(host or "127.0.0.1", int(port))
+    return 0
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("tilec")
+    except PackageNotFoundError:
+        return "0"

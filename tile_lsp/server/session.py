@@ -1,0 +1,53 @@
+"""What the server remembers of an open document."""
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..ide import environment
+from ..ide.document import Document
+from ..ide.preferences import Preferences
+from ..ide.runs import RunResult
+from ..ide.snapshot import Snapshot
+
+_IDLE = 0.3  # seconds without an edit after which the next edit is answered at once
+_SHORTEST, _LONGEST = 0.01, 0.15  # seconds to wait while edits keep coming
+
+
+@dataclass
+class Session:
+    """``generation`` counts edits: work begun for an older one is stale."""
+
+    uri: str
+    document: Document
+    generation: int = 0
+    last_edit: float = 0.0
+    last_duration: float = 0.05  # seconds the last analysis took
+    results: dict[str, RunResult] = field(default_factory=dict)
+    running: dict[str, Any] = field(default_factory=dict)  # kernel -> the task that runs it
+    chosen: dict[str, str] = field(default_factory=dict)
+    publishing: Any = None  # the task that will publish diagnostics
+    _snapshot: Snapshot | None = None
+
+    def edit(self, document: Document) -> float:
+        """Take a new text; returns how long to wait before analysing it."""
+        now = time.monotonic()
+        waited = now - self.last_edit
+        self.document = document
+        self.generation += 1
+        self.last_edit = now
+        self._snapshot = None
+        return 0.0 if waited > _IDLE else min(max(self.last_duration, _SHORTEST), _LONGEST)
+
+    def forget_analysis(self) -> None:
+        """The settings changed: analyse again when asked."""
+        self.generation += 1
+        self._snapshot = None
+
+    def snapshot(self, preferences: Preferences) -> Snapshot:
+        if self._snapshot is None:
+            generation = self.generation
+            self._snapshot = Snapshot(self.document, preferences, environment.for_document(self.document.path, preferences),
+                                      lambda: self.generation != generation, self.chosen)
+        return self._snapshot
