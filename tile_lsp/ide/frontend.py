@@ -23,13 +23,17 @@ def instantiate(analysis: Any, kernel: Any, instance: Any, trail: Any = None) ->
     return evaluate.instantiate(analysis, kernel, instance, trail)
 
 
-def check(analysis: Any, environment: Environment, preferences: Preferences) -> list[Any]:
-    from tilec.check.check import check_analysis
+def check(analysis: Any, environment: Environment, preferences: Preferences, programs: Any) -> list[Any]:
+    """The checker's verdict. A Python file without any trace of TileLang is none of our business, not even its syntax."""
+    from tilec.check.checker import check_analysis
     from tilec.check.settings import Settings
     from tilec.target import chips
 
+    if analysis.scope is None:
+        return []
     settings = Settings(frozenset(preferences.select), frozenset(preferences.ignore), dict(preferences.severities))
-    return check_analysis(analysis, [chips.find(t) for t in environment.targets], environment.api, settings)
+    targets = [chips.find(t) for t in environment.targets]
+    return check_analysis(analysis, targets, environment.api, settings, explicit=bool(preferences.target), programs=programs)
 
 
 def arguments(kernel: Any, instance: Any) -> dict[str, Any]:

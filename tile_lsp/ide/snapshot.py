@@ -54,7 +54,7 @@ class Snapshot:
             if self._diagnostics is None:
                 analysis = self.analysis
                 self.check_cancelled()
-                self._diagnostics = frontend.check(analysis, self.environment, self.preferences)
+                self._diagnostics = frontend.check(analysis, self.environment, self.preferences, self.program)
             return self._diagnostics
 
     def program(self, kernel: Any, instance: Any) -> TileProgram | None:

@@ -6,10 +6,11 @@ import sys
 
 from . import commands, documents, hover, lenses
 from .app import TileServer
+from .compiler import Compiler
 
 
-def create(version: str | None = None) -> TileServer:
-    server = TileServer(version or _version())
+def create(compiler: Compiler | None = None) -> TileServer:
+    server = TileServer(_version(), compiler)
     for part in (documents, hover, lenses, commands):
         part.register(server)
     return server
@@ -17,7 +18,7 @@ def create(version: str | None = None) -> TileServer:
 
 def serve(tcp: str | None = None, log_file: str | None = None, log_level: str = "warning") -> int:
     """Serve one client until it leaves."""
-    logging.basicConfig(filename=log_file, stream=None if log_file else sys.stderr, level=log_level.upper(),
+    logging.basicConfig(filename=log_file, level=log_level.upper(),
                         format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("pygls").setLevel(max(logging.WARNING, getattr(logging, log_level.upper())))
     server = create()

@@ -1,0 +1,109 @@
+"""Lowering and running through the workers, with a memory of lowered texts. TVM and torch live in the workers alone."""
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ..ide.lowered import LoweredView, view_from_reply
+from ..ide.snapshot import Snapshot
+from ..ide.targets import lowering_target
+
+log = logging.getLogger("tile_lsp")
+_KEPT = 128  # lowered texts remembered
+LOWER_TIMEOUT = 60.0
+
+
+class Backend(Protocol):
+    """What answers requests: ``{"kind": "lower" | "run" | "warm", ...} -> {...} | {"error": ...}``. Cancelling the call ends the work."""
+
+    async def request(self, request: dict[str, Any], timeout: float, report: Callable[[str], None] | None = None) -> dict[str, Any]: ...
+
+    def close(self) -> None: ...
+
+
+class Compiler:
+    def __init__(self, backend: Backend | None = None):
+        self._given = backend
+        self._views: OrderedDict[tuple[str, ...], LoweredView] = OrderedDict()
+        self._pending: dict[tuple[str, ...], asyncio.Task[LoweredView]] = {}
+        self._warming: asyncio.Task | None = None
+
+    @property
+    def backend(self) -> Backend:
+        if self._given is None:
+            from .backend import WorkerBackend
+
+            self._given = WorkerBackend()
+        return self._given
+
+    def prepare_for(self, snapshot: Snapshot) -> None:
+        """Start the compile worker for a document with kernels, before somebody hovers: importing TVM takes a second or two."""
+        if self._warming is None and snapshot.preferences.lowered_in_hover and snapshot.kernels:
+            self._warming = asyncio.get_running_loop().create_task(self._warm())
+
+    async def _warm(self) -> None:
+        try:
+            await self.backend.request({"kind": "warm"}, LOWER_TIMEOUT)
+        except Exception:
+            log.exception("the compile worker did not start")
+
+    async def lower(self, snapshot: Snapshot, kernel: str, instance: str, target: str, stage: str) -> LoweredView:
+        """A stage of a kernel. Several requests for the same text share one piece of work."""
+        loop = asyncio.get_running_loop()
+        target = await loop.run_in_executor(None, _target, snapshot, kernel, instance, target)
+        key = (snapshot.document.key, kernel, instance, target, stage)
+        if key in self._views:
+            self._views.move_to_end(key)
+            return self._views[key]
+        if key not in self._pending:
+            task = loop.create_task(self._lower(snapshot, kernel, instance, target, stage))
+            self._pending[key] = task
+            task.add_done_callback(lambda done: self._finished(key, done))
+        return await asyncio.shield(self._pending[key])
+
+    def _finished(self, key: tuple[str, ...], task: asyncio.Task[LoweredView]) -> None:
+        self._pending.pop(key, None)
+        if task.cancelled() or task.exception() is not None:
+            return
+        if not task.result().error:  # a failure may pass: a worker that was short of memory, an extra installed since
+            self._views[key] = task.result()
+            while len(self._views) > _KEPT:
+                self._views.popitem(last=False)
+
+    async def _lower(self, snapshot: Snapshot, kernel: str, instance: str, target: str, stage: str) -> LoweredView:
+        document = snapshot.document
+        request = {"kind": "lower", "path": document.path, "text": document.normalized, "kernel": kernel, "instance": instance,
+                   "target": target, "stage": stage}
+        try:
+            reply = await self.backend.request(request, LOWER_TIMEOUT)
+        except Exception as error:
+            log.exception("lowering failed")
+            reply = {"error": f"the compile worker could not answer ({type(error).__name__}: {error})"}
+        return view_from_reply(reply, kernel, instance, target, stage)
+
+    async def run(self, snapshot: Snapshot, kernel: str, instance: str, target: str, timeout: float,
+                  report: Callable[[str], None] | None = None) -> dict[str, Any]:
+        """Run a kernel; the JSON of ``tile-lsp run``, whose ``error`` tells what went wrong."""
+        document = snapshot.document
+        request = {"kind": "run", "path": document.path, "text": document.normalized, "kernel": kernel, "instance": instance, "target": target,
+                   "timeout": timeout}
+        try:
+            return {"kernel": kernel, "instance": instance, **await self.backend.request(request, timeout + 30.0, report)}
+        except Exception as error:
+            log.exception("the run failed")
+            return {"kernel": kernel, "instance": instance, "target": target, "ok": False,
+                    "error": f"the run worker could not answer ({type(error).__name__}: {error})"}
+
+    def close(self) -> None:
+        if self._given is not None:
+            self._given.close()
+
+
+def _target(snapshot: Snapshot, kernel: str, instance: str, requested: str) -> str:
+    definition = snapshot.kernel_named(kernel)
+    chosen = snapshot.instance(definition, instance) if definition is not None else None
+    program = snapshot.program(definition, chosen) if chosen is not None else None
+    return lowering_target(program, snapshot.preferences, requested)
