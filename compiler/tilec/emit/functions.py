@@ -1,0 +1,62 @@
+"""Scalar functions: how TIRx and CUDA compute each."""
+from __future__ import annotations
+
+from typing import Any
+
+from .. import tvm_compat as T
+from ..ir import dtypes
+from ..ir.expr import Call
+
+# Names with a function of the same name in TIRx.
+_SAME = ("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan",
+         "asinh", "acosh", "atanh", "floor", "ceil", "trunc", "round", "nearbyint", "abs", "pow", "fmod", "atan2", "hypot", "copysign",
+         "isnan", "sigmoid", "erf")
+_FAST = {"__exp": "exp", "__exp10": "exp10", "__log": "log", "__log2": "log2", "__log10": "log10", "__sin": "sin", "__cos": "cos", "__tan": "tan",
+         "ieee_fsqrt": "sqrt", "ieee_frsqrt": "rsqrt"}
+_IEEE = {"ieee_add": "add", "ieee_sub": "sub", "ieee_mul": "mul", "ieee_fdiv": "div"}
+_NARROW = ("float16", "bfloat16")  # computed in float32 and rounded
+
+
+def _narrow(e: Call, args: list[Any], name: str) -> Any:
+    if e.dtype in _NARROW and name not in ("abs",):
+        wide = T.math(name, [T.cast("float32", a) for a in args])
+        return T.cast(e.dtype, wide)
+    return T.math(name, args)
+
+
+def _predicate(e: Call, args: list[Any]) -> Any:
+    x = args[0]
+    source = e.args[0].dtype
+    if source in _NARROW:
+        x, source = T.cast("float32", x), "float32"
+    if not dtypes.is_float(source):
+        return T.constant(e.op == "isfinite", "bool")
+    not_nan = T.binary("eq", x, x)
+    if e.op == "isnan":
+        return T.logical_not(not_nan)
+    finite = T.binary("lt", T.math("abs", (x,)), T.constant(float("inf"), source))
+    if e.op == "isfinite":
+        return finite
+    return T.binary("and", not_nan, T.logical_not(finite))
+
+
+def _make(name: str) -> Any:
+    return lambda e, args: _narrow(e, args, name)
+
+
+def _exp10(e: Call, args: list[Any]) -> Any:
+    x = args[0] if e.dtype not in _NARROW else T.cast("float32", args[0])
+    kind = "float32" if e.dtype in _NARROW else e.dtype
+    value = T.math("exp", (T.binary("mul", x, T.constant(2.302585092994046, kind)),))
+    return value if kind == e.dtype else T.cast(e.dtype, value)
+
+
+TIR_FUNCTIONS: dict[str, Any] = {
+    **{name: _make(name) for name in _SAME},
+    **{name: _make(target) for name, target in _FAST.items()},
+    **{name: (lambda e, args, op=op: T.binary(op, args[0], args[1])) for name, op in _IEEE.items()},
+    **dict.fromkeys(("isnan", "isinf", "isfinite"), _predicate),
+    "ieee_frcp": lambda e, args: T.binary("div", T.constant(1.0, e.dtype), args[0]),
+    "exp10": _exp10, "__exp10": _exp10,
+    "reinterpret": lambda e, args: T.math("reinterpret", (e.dtype, args[0])),
+}
