@@ -3,6 +3,7 @@
 Hazards are errors: a multiplication of shared data not fenced for the asynchronous proxy and synchronised, a read of an
 accumulator before its barrier was waited for, a wait that never ends, tensor memory used outside of its allocation.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -56,6 +57,7 @@ def semantics(name: str):
     def register(fn):
         FUNCTIONS[name] = fn
         return fn
+
     return register
 
 
@@ -160,9 +162,10 @@ def _move(columns: int, half: bool, reads: bool):
         for lane, (registers, _) in enumerate(args):
             row = state.memory[lane0 + (lane & 15 if half else lane)]
             if reads:
-                registers.write(row[column:column + columns].view(np.uint8).copy())
+                registers.write(row[column : column + columns].view(np.uint8).copy())
             else:
-                row[column:column + columns] = registers.read(4 * columns).view(np.uint32)
+                row[column : column + columns] = registers.read(4 * columns).view(np.uint32)
+
     return run
 
 
@@ -174,7 +177,7 @@ for _n in (1, 2, 4, 8, 16, 32):
 
 @semantics("tile_tcgen05_descriptor")
 def _descriptor(machine: Machine, lanes: list[int], args: Any) -> list[int]:
-    """Packs the fields as the device function's text does; the fields are judged when the multiplication decodes them."""
+    """Packs the fields as the device function's text does; the multiplication judges them when it decodes."""
     out = []
     for base, offset, leading, stride, layout in args:
         start = base.address + int(offset)
@@ -184,8 +187,8 @@ def _descriptor(machine: Machine, lanes: list[int], args: Any) -> list[int]:
     return out
 
 
-# Matrix descriptor (PTX ISA, "Shared memory descriptor"): start address in bits 0..13, leading byte offset 16..29, stride
-# byte offset 32..45, constant 0b001 in 46..48, base offset 49..51, swizzle 61..63.
+# Matrix descriptor (PTX ISA, "Shared memory descriptor"): start address in bits 0..13, leading byte offset 16..29,
+# stride byte offset 32..45, constant 0b001 in 46..48, base offset 49..51, swizzle 61..63.
 
 _WIDTH = {0: 16, 6: 32, 4: 64, 2: 128}
 
@@ -200,7 +203,9 @@ class MatrixDescriptor:
     @staticmethod
     def of(bits: int) -> MatrixDescriptor:
         assert bits >> 46 & 7 == 1 and bits >> 49 & 7 == 0 and bits >> 52 & 0x1FF == 0
-        return MatrixDescriptor((bits & 0x3FFF) << 4, (bits >> 16 & 0x3FFF) << 4, (bits >> 32 & 0x3FFF) << 4, _WIDTH[bits >> 61])
+        return MatrixDescriptor(
+            (bits & 0x3FFF) << 4, (bits >> 16 & 0x3FFF) << 4, (bits >> 32 & 0x3FFF) << 4, _WIDTH[bits >> 61]
+        )
 
     def address(self, mn: int, k: int, size: int, k_major: bool) -> int:
         """Of element (mn, k) by the canonical layouts, then the swizzle of the address bits."""
@@ -224,12 +229,18 @@ class MatrixDescriptor:
         for mn in range(rows):
             for j in range(k):
                 a = self.address(mn, j, size, k_major)
-                raw[mn, j] = machine.shared[a:a + size]
+                raw[mn, j] = machine.shared[a : a + size]
         return decode(raw, dtype).astype(np.float64)
 
 
-_FORMAT = {("f16", 0): "float16", ("f16", 1): "bfloat16", ("f8f6f4", 0): "float8_e4m3fn", ("f8f6f4", 1): "float8_e5m2",
-           ("i8", 0): "uint8", ("i8", 1): "int8"}
+_FORMAT = {
+    ("f16", 0): "float16",
+    ("f16", 1): "bfloat16",
+    ("f8f6f4", 0): "float8_e4m3fn",
+    ("f8f6f4", 1): "float8_e5m2",
+    ("i8", 0): "uint8",
+    ("i8", 1): "int8",
+}
 
 
 def _multiplication(kind: str, a_in_tmem: bool):
@@ -252,17 +263,18 @@ def _multiplication(kind: str, a_in_tmem: bool):
         if a_in_tmem:
             _, a_column = state.check_columns(a, 8)
             assert m == 128 and a_k_major
-            raw = np.ascontiguousarray(state.memory[:, a_column:a_column + 8]).view(np.uint8).reshape(128, k, size)
+            raw = np.ascontiguousarray(state.memory[:, a_column : a_column + 8]).view(np.uint8).reshape(128, k, size)
             A = decode(raw, a_type).astype(np.float64)
         else:
             A = MatrixDescriptor.of(a).read(machine, m, k, a_type, size, a_k_major)
         B = MatrixDescriptor.of(b).read(machine, n, k, b_type, size, b_k_major)
         # Data path layouts D (128 rows) and F (64 rows: 16 lanes of each quarter).
         lane_of = np.arange(128) if m == 128 else np.arange(64) // 16 * 32 + np.arange(64) % 16
-        cells = state.memory[lane_of][:, column:column + n]
+        cells = state.memory[lane_of][:, column : column + n]
         old = cells.view(accumulator).astype(np.float64) if accumulate else 0
-        state.memory[lane_of, column:column + n] = (old + A @ B.T).astype(accumulator).view(np.uint32)
+        state.memory[lane_of, column : column + n] = (old + A @ B.T).astype(accumulator).view(np.uint32)
         state.running = True
+
     return run
 
 
@@ -274,4 +286,3 @@ for _kind in ("f16", "f8f6f4", "i8"):
 def note_shared_write(machine: Machine, pointer_threads: set[int]) -> None:
     """The test's own stores into operand tiles go through the generic proxy."""
     chip(machine).unfenced |= pointer_threads
-

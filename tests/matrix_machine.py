@@ -3,6 +3,7 @@
 Every value is an array with one entry a thread. Device functions are looked up by name and get whole warps. Shared
 memory is one pool with addresses, so descriptors and pointers mean what they mean on the device.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -14,8 +15,14 @@ from tilec.ir import dtypes, stmt
 from tilec.ir.buffer import Buffer
 from tilec.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
 
-_PLAIN = {"float16": np.float16, "float32": np.float32, "float64": np.float64, "bool": np.bool_, "handle": np.uint64,
-          **{f"{u}int{b}": getattr(np, f"{u}int{b}") for u in ("", "u") for b in (8, 16, 32, 64)}}
+_PLAIN = {
+    "float16": np.float16,
+    "float32": np.float32,
+    "float64": np.float64,
+    "bool": np.bool_,
+    "handle": np.uint64,
+    **{f"{u}int{b}": getattr(np, f"{u}int{b}") for u in ("", "u") for b in (8, 16, 32, 64)},
+}
 _TORCH = {"bfloat16": torch.bfloat16, "float8_e4m3fn": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2}
 
 
@@ -49,11 +56,11 @@ class Pointer:
 
     def read(self, count: int) -> np.ndarray:
         assert self.offset >= 0 and self.offset + count <= self.data.size, "read outside of the buffer"
-        return self.data[self.offset:self.offset + count].copy()
+        return self.data[self.offset : self.offset + count].copy()
 
     def write(self, raw: np.ndarray) -> None:
         assert self.offset >= 0 and self.offset + raw.size <= self.data.size, "write outside of the buffer"
-        self.data[self.offset:self.offset + raw.size] = raw
+        self.data[self.offset : self.offset + raw.size] = raw
 
     def values(self, dtype: str, count: int) -> np.ndarray:
         return decode(self.read(count * dtypes.bits(dtype) // 8).reshape(count, -1), dtype)
@@ -64,7 +71,7 @@ class Pointer:
 
 @dataclass
 class Machine:
-    """``functions``: name -> callable(machine, lanes, args); lanes are thread numbers, args one list per active lane."""
+    """``functions``: name -> callable(machine, lanes, args); lanes are thread numbers, args one list each."""
 
     threads: int
     functions: dict[str, Any]
@@ -86,7 +93,7 @@ class Machine:
         if buffer.scope.startswith("shared"):
             start = -(-self.next_address // alignment) * alignment
             self.next_address = start + size
-            self.memory[buffer], self.base[buffer] = self.shared[None, start:start + size], start
+            self.memory[buffer], self.base[buffer] = self.shared[None, start : start + size], start
         else:
             rows = self.threads if buffer.scope.startswith("local") else 1
             self.memory[buffer] = np.full((rows, size), 0xA5, np.uint8)
@@ -125,7 +132,9 @@ class Machine:
             return decode(self.memory[e.buffer][rows[:, None], offset[:, None] + np.arange(size)], e.dtype)
         if isinstance(e, Select):
             cond = self._spread(self.value(e.cond, mask)).astype(bool)
-            return np.where(cond, self._spread(self.value(e.then, mask & cond)), self._spread(self.value(e.other, mask & ~cond)))
+            return np.where(
+                cond, self._spread(self.value(e.then, mask & cond)), self._spread(self.value(e.other, mask & ~cond))
+            )
         if isinstance(e, Cast):
             return self._cast(self.value(e.a, mask), e.dtype)
         if isinstance(e, Binary):
@@ -143,11 +152,29 @@ class Machine:
 
     @staticmethod
     def _binary(e: Binary, a: Any, b: Any) -> Any:
-        functions = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floordiv": np.floor_divide,
-                     "floormod": np.mod, "min": np.minimum, "max": np.maximum, "lt": np.less, "le": np.less_equal,
-                     "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "and": np.logical_and,
-                     "or": np.logical_or, "bitand": np.bitwise_and, "bitor": np.bitwise_or, "bitxor": np.bitwise_xor,
-                     "shl": np.left_shift, "shr": np.right_shift}
+        functions = {
+            "add": np.add,
+            "sub": np.subtract,
+            "mul": np.multiply,
+            "div": np.divide,
+            "floordiv": np.floor_divide,
+            "floormod": np.mod,
+            "min": np.minimum,
+            "max": np.maximum,
+            "lt": np.less,
+            "le": np.less_equal,
+            "gt": np.greater,
+            "ge": np.greater_equal,
+            "eq": np.equal,
+            "ne": np.not_equal,
+            "and": np.logical_and,
+            "or": np.logical_or,
+            "bitand": np.bitwise_and,
+            "bitor": np.bitwise_or,
+            "bitxor": np.bitwise_xor,
+            "shl": np.left_shift,
+            "shr": np.right_shift,
+        }
         with np.errstate(over="ignore"):
             return functions[e.op](a, b)
 
@@ -188,7 +215,7 @@ class Machine:
             value = encode(self._spread(self.value(s.value, mask)), s.buffer.dtype)
             rows, offset = self._bytes_at(s.buffer, s.indices, mask)
             for t in np.flatnonzero(mask):
-                self.memory[s.buffer][rows[t], offset[t]:offset[t] + value.shape[-1]] = value[t]
+                self.memory[s.buffer][rows[t], offset[t] : offset[t] + value.shape[-1]] = value[t]
         elif isinstance(s, stmt.Evaluate):
             self.value(s.value, mask)
         elif isinstance(s, stmt.If):

@@ -1,4 +1,5 @@
 """Matrix operations by hand, and a context in which to lower them."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -17,14 +18,39 @@ def buffer(name: str, shape: tuple[int, ...], dtype: str, scope: str) -> Buffer:
     return Buffer(name, tuple(const(n) for n in shape), dtype, scope)
 
 
-def gemm_op(M: int, N: int, K: int, dtype: str = "float16", accum: str = "float32", transpose_A: bool = False, transpose_B: bool = False,
-            policy: str = "square", a_scope: str = SHARED_DYN, b_scope: str = SHARED_DYN, c_scope: str = FRAGMENT,
-            name: str = "gemm", **args: Any) -> TileOp:
+def gemm_op(
+    M: int,
+    N: int,
+    K: int,
+    dtype: str = "float16",
+    accum: str = "float32",
+    transpose_A: bool = False,
+    transpose_B: bool = False,
+    policy: str = "square",
+    a_scope: str = SHARED_DYN,
+    b_scope: str = SHARED_DYN,
+    c_scope: str = FRAGMENT,
+    name: str = "gemm",
+    **args: Any,
+) -> TileOp:
     A = buffer("A_shared", (K, M) if transpose_A else (M, K), dtype, a_scope)
     B = buffer("B_shared", (N, K) if transpose_B else (K, N), args.pop("b_dtype", dtype), b_scope)
     C = buffer("C_local", (M, N), accum, c_scope)
-    return TileOp(None, name, {"A": whole(A), "B": whole(B), "C": whole(C), "transpose_A": transpose_A, "transpose_B": transpose_B,
-                               "policy": policy, "clear_accum": False, "mbar": None, **args})
+    return TileOp(
+        None,
+        name,
+        {
+            "A": whole(A),
+            "B": whole(B),
+            "C": whole(C),
+            "transpose_A": transpose_A,
+            "transpose_B": transpose_B,
+            "policy": policy,
+            "clear_accum": False,
+            "mbar": None,
+            **args,
+        },
+    )
 
 
 @dataclass

@@ -3,6 +3,7 @@
 ``FUNCTIONS``: name -> callable(machine, lanes, args): ``lanes`` are the active threads of one warp, ``args`` their
 arguments; pointers are ``matrix_machine.Pointer``.
 """
+
 from __future__ import annotations
 
 import re
@@ -11,8 +12,16 @@ from typing import Any
 import numpy as np
 from matrix_machine import Machine
 
-_ELEMENT = {"f16": "float16", "bf16": "bfloat16", "tf32": "float32", "s8": "int8", "u8": "uint8", "e4m3": "float8_e4m3fn",
-            "e5m2": "float8_e5m2", "f64": "float64"}
+_ELEMENT = {
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "tf32": "float32",
+    "s8": "int8",
+    "u8": "uint8",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "f64": "float64",
+}
 _ACCUMULATOR = {"f32": "float32", "f16": "float16", "s32": "int32", "f64": "float64"}
 
 
@@ -36,6 +45,7 @@ def _ldmatrix(count: int, transposed: bool):
                 source = m.T if transposed else m
                 words += [source[lane // 4, 2 * (lane % 4)], source[lane // 4, 2 * (lane % 4) + 1]]
             args[lane][0].write(np.array(words, np.uint16).view(np.uint8))
+
     return semantics
 
 
@@ -94,6 +104,7 @@ def _mma(a_kind: str, b_kind: str, c_kind: str):
         D = C + A @ B
         for lane, (c, _, _) in enumerate(args):
             c.put(_ACCUMULATOR[c_kind], np.array([D[c_position(lane, i)] for i in range(4)]))
+
     return semantics
 
 

@@ -1,4 +1,5 @@
 """Every device function assembles for the targets it is for."""
+
 from __future__ import annotations
 
 import re
@@ -8,7 +9,6 @@ import subprocess
 import matrix_blackwell  # noqa: F401  registers the semantics
 import pytest
 from matrix_semantics import FUNCTIONS
-
 from tilec.target.chips import find
 from tilec.transform.matrix.catalogue import device_functions
 
@@ -30,11 +30,16 @@ def caller(function) -> str:
         else:
             declarations.append(f"unsigned long long r{i}[32]; for (int i = 0; i < 32; ++i) r{i}[i] = out[i];")
             arguments.append(f"r{i}")
-    keep = "".join(f"for (int i = 0; i < 32; ++i) out[i] += r{i}[i];" for i in range(len(kinds)) if f"r{i}" in arguments)
+    keep = "".join(
+        f"for (int i = 0; i < 32; ++i) out[i] += r{i}[i];" for i in range(len(kinds)) if f"r{i}" in arguments
+    )
     call = f"{function.name}({', '.join(arguments)})"
     call = call if function.result == "void" else f"out[0] = {call}"
-    return (f'{function.source}extern "C" __global__ void call_{function.name}(unsigned long long* out) {{\n'
-            f"  __shared__ __align__(1024) unsigned char pool[4096];\n  {' '.join(declarations)}\n  {call};\n  {keep}\n}}\n")
+    return (
+        f'{function.source}extern "C" __global__ void call_{function.name}(unsigned long long* out) {{\n'
+        f"  __shared__ __align__(1024) unsigned char pool[4096];\n  {' '.join(declarations)}\n  {call};\n  "
+        f"{keep}\n}}\n"
+    )
 
 
 @pytest.mark.nvcc
@@ -47,8 +52,23 @@ def test_all_functions_assemble(chip, tmp_path):
     source = tmp_path / "all.cu"
     source.write_text("\n".join(caller(f) for f in functions))
     code = chip.removeprefix("sm_")
-    result = subprocess.run(["nvcc", "-O1", "-w", "-std=c++17", "-gencode", f"arch=compute_{code},code=sm_{code}", "-cubin",
-                             "-o", str(tmp_path / "all.cubin"), str(source)], capture_output=True, text=True, timeout=300)
+    result = subprocess.run(
+        [
+            "nvcc",
+            "-O1",
+            "-w",
+            "-std=c++17",
+            "-gencode",
+            f"arch=compute_{code},code=sm_{code}",
+            "-cubin",
+            "-o",
+            str(tmp_path / "all.cubin"),
+            str(source),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert result.returncode == 0, result.stderr[-3000:]
     assert (tmp_path / "all.cubin").stat().st_size > 0
 

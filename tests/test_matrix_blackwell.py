@@ -1,14 +1,14 @@
 """tcgen05 programs executed by a model of the PTX ISA: descriptors, swizzles, tensor memory, phases, ordering."""
+
 from __future__ import annotations
 
 import matrix_blackwell  # registers the semantics
 import numpy as np
 import pytest
-from matrix_machine import Machine, decode, encode
+from matrix_machine import Machine, encode
 from matrix_programs import Context, buffer, gemm_op
 from matrix_semantics import FUNCTIONS
 from test_matrix_mma import fill_fragment, numbers, read_fragment
-
 from tilec.ir.buffer import BARRIER, FRAGMENT, SHARED_DYN, TMEM, Buffer, Region, whole
 from tilec.ir.build import const
 from tilec.ir.expr import Var
@@ -35,7 +35,9 @@ def one(mbar: Buffer, index: int = 0) -> Region:
 class Kernel:
     """A block on a model of Blackwell: set up as the passes would, then fed operations."""
 
-    def __init__(self, op: TileOp, threads: int = 128, mbar: Buffer | None = None, extra: tuple[Buffer, ...] = ()) -> None:
+    def __init__(
+        self, op: TileOp, threads: int = 128, mbar: Buffer | None = None, extra: tuple[Buffer, ...] = ()
+    ) -> None:
         self.op, self.mbar = op, mbar or barrier()
         if op.args["mbar"] is None:
             op.args["mbar"] = one(self.mbar)
@@ -47,8 +49,11 @@ class Kernel:
         self.machine = Machine(threads, FUNCTIONS)
         self.machine.env[self.ctx.thread] = np.arange(threads, dtype=np.int32)
         self.slot = buffer("slot", (1,), "uint32", SHARED_DYN)
-        self.run(barriers.initialise((self.mbar,), self.ctx), barriers.start_phases(self.ctx.phases[self.mbar]),
-                 tensor_memory.allocate(self.plan, self.slot, self.ctx.tensor_base, self.ctx, None))
+        self.run(
+            barriers.initialise((self.mbar,), self.ctx),
+            barriers.start_phases(self.ctx.phases[self.mbar]),
+            tensor_memory.allocate(self.plan, self.slot, self.ctx.tensor_base, self.ctx, None),
+        )
 
     def run(self, *bodies) -> None:
         for body in bodies:
@@ -59,7 +64,10 @@ class Kernel:
         b = self.op.region(which).buffer
         layout = self.ctx.shared_layouts.setdefault(b, required_shared_layout(self.op, which, SM100))
         extents = b.static_shape()
-        raw, stored = encode(values, b.dtype), np.zeros(encode(values, b.dtype).shape, np.uint8).reshape(values.size, -1)
+        raw, stored = (
+            encode(values, b.dtype),
+            np.zeros(encode(values, b.dtype).shape, np.uint8).reshape(values.size, -1),
+        )
         for index in np.ndindex(*extents):
             stored[layout.offset(index, extents[:-2])] = raw[index]
         self.machine.place(b)
@@ -104,8 +112,17 @@ def tmem_gemm(M, N, K, dtype="float16", accum="float32", transpose_A=False, tran
     return gemm_op(M, N, K, dtype, accum, transpose_A, transpose_B, c_scope=TMEM, **{"clear_accum": True, **args})
 
 
-@pytest.mark.parametrize("dtype, accum", [("float16", "float32"), ("bfloat16", "float32"), ("float8_e4m3fn", "float32"),
-                                          ("float8_e5m2", "float32"), ("int8", "int32"), ("uint8", "int32")])
+@pytest.mark.parametrize(
+    "dtype, accum",
+    [
+        ("float16", "float32"),
+        ("bfloat16", "float32"),
+        ("float8_e4m3fn", "float32"),
+        ("float8_e5m2", "float32"),
+        ("int8", "int32"),
+        ("uint8", "int32"),
+    ],
+)
 @pytest.mark.parametrize("transpose_A, transpose_B", [(False, True), (False, False), (True, True), (True, False)])
 def test_types_and_majors(dtype, accum, transpose_A, transpose_B):
     multiply(tmem_gemm(128, 32, 64, dtype, accum, transpose_A, transpose_B))
@@ -129,7 +146,9 @@ def test_64_rows(N, transpose_B):
     multiply(tmem_gemm(64, N, 32, transpose_B=transpose_B))
 
 
-@pytest.mark.parametrize("M, N, threads", [(256, 64, 128), (128, 320, 128), (128, 64, 256), (256, 32, 256), (128, 16, 512), (64, 16, 256)])
+@pytest.mark.parametrize(
+    "M, N, threads", [(256, 64, 128), (128, 320, 128), (128, 64, 256), (256, 32, 256), (128, 16, 512), (64, 16, 256)]
+)
 def test_more_rows_columns_and_threads(M, N, threads):
     multiply(tmem_gemm(M, N, 16), threads)
 
@@ -220,7 +239,7 @@ def test_parts_of_a_tile_along_k(start):
     kernel.put("A", a)
     kernel.put("B", b)
     kernel.run(lower_matrix_op(op, kernel.ctx))
-    np.testing.assert_array_equal(kernel.result(), a[:, start:start + 48] @ b[:, start:start + 48].T)
+    np.testing.assert_array_equal(kernel.result(), a[:, start : start + 48] @ b[:, start : start + 48].T)
 
 
 def test_parts_along_m_and_n():
@@ -236,8 +255,17 @@ def test_parts_along_m_and_n():
     np.testing.assert_array_equal(kernel.result(), a[:, 128:].T @ b[16:48, 64:])
 
 
-@pytest.mark.parametrize("rows, columns, dtype, width", [(128, 64, "float16", 128), (16, 96, "float16", 64), (8, 16, "bfloat16", 32),
-                                                         (8, 24, "float16", 16), (64, 32, "float8_e4m3fn", 32), (8, 256, "int8", 128)])
+@pytest.mark.parametrize(
+    "rows, columns, dtype, width",
+    [
+        (128, 64, "float16", 128),
+        (16, 96, "float16", 64),
+        (8, 16, "bfloat16", 32),
+        (8, 24, "float16", 16),
+        (64, 32, "float8_e4m3fn", 32),
+        (8, 256, "int8", 128),
+    ],
+)
 def test_canonical_tiles_are_permutations_that_keep_16_bytes_together(rows, columns, dtype, width):
     tile = canonical_tile(rows, columns, dtype)
     assert tile is not None and tile.width == width
@@ -254,7 +282,10 @@ def test_canonical_tiles_are_permutations_that_keep_16_bytes_together(rows, colu
 
 def test_columns_are_packed_and_rounded_up():
     def plan(*widths):
-        return tensor_memory.plan_tensor_memory(tuple(buffer(f"t{i}", (128, n), "float32", TMEM) for i, n in enumerate(widths)))
+        return tensor_memory.plan_tensor_memory(
+            tuple(buffer(f"t{i}", (128, n), "float32", TMEM) for i, n in enumerate(widths))
+        )
+
     assert [plan(n).columns for n in (16, 32, 48, 96, 128, 384, 512)] == [32, 32, 64, 128, 128, 512, 512]
     both = plan(128, 384)
     assert both.columns == 512 and sorted(both.first.values()) == [0, 384]
@@ -264,11 +295,15 @@ def test_columns_are_packed_and_rounded_up():
         tensor_memory.plan_tensor_memory((buffer("t", (100, 32), "float32", TMEM),))
 
 
-@pytest.mark.parametrize("op, words", [
-    (tmem_gemm(128, 24, 32), "N a multiple of 16"), (tmem_gemm(128, 32, 24), "K a multiple of 16"),
-    (tmem_gemm(128, 32, 32, "float32"), "not supported in tensor memory"),
-    (tmem_gemm(128, 32, 32, accum="float16"), "not supported in tensor memory"),
-])
+@pytest.mark.parametrize(
+    "op, words",
+    [
+        (tmem_gemm(128, 24, 32), "N a multiple of 16"),
+        (tmem_gemm(128, 32, 24), "K a multiple of 16"),
+        (tmem_gemm(128, 32, 32, "float32"), "not supported in tensor memory"),
+        (tmem_gemm(128, 32, 32, accum="float16"), "not supported in tensor memory"),
+    ],
+)
 def test_what_the_instruction_cannot_do_is_said(op, words):
     with pytest.raises(MatrixProblem, match=words):
         lower_matrix_op(op, Kernel(op).ctx)

@@ -1,4 +1,5 @@
 """Fragment layouts of matrix operands: bijections, and the PTX ISA's fragment tables by enumeration."""
+
 from __future__ import annotations
 
 import itertools
@@ -12,8 +13,15 @@ from tilec.transform.matrix.layouts import accumulator_layout, operand_layout
 from tilec.transform.matrix.partition import warp_grid
 from tilec.transform.matrix.shape import matrix_shape
 
-TYPES = [("float16", "float32"), ("float16", "float16"), ("bfloat16", "float32"), ("float32", "float32"), ("int8", "int32"),
-         ("float8_e4m3fn", "float32"), ("float64", "float64")]
+TYPES = [
+    ("float16", "float32"),
+    ("float16", "float16"),
+    ("bfloat16", "float32"),
+    ("float32", "float32"),
+    ("int8", "int32"),
+    ("float8_e4m3fn", "float32"),
+    ("float64", "float64"),
+]
 
 
 def assert_bijective(layout, threads):
@@ -33,8 +41,16 @@ def assert_bijective(layout, threads):
 
 
 @pytest.mark.parametrize("dtype, accum", TYPES)
-@pytest.mark.parametrize("M, N, threads, policy", [(64, 64, 128, "square"), (32, 48, 64, "full_row"), (64, 32, 128, "full_col"),
-                                                   (48, 24, 96, "square"), (16, 8, 32, "square")])
+@pytest.mark.parametrize(
+    "M, N, threads, policy",
+    [
+        (64, 64, 128, "square"),
+        (32, 48, 64, "full_row"),
+        (64, 32, 128, "full_col"),
+        (48, 24, 96, "square"),
+        (16, 8, 32, "square"),
+    ],
+)
 def test_every_element_has_its_own_place(dtype, accum, M, N, threads, policy):
     target = find("sm_90a")
     for transpose_A, transpose_B in itertools.product((False, True), repeat=2):
@@ -54,7 +70,11 @@ def test_fragments_are_those_of_the_ptx_isa(dtype, accum):
     op = gemm_op(M, N, K, dtype, accum, False, True, "square")
     grid = plan(matrix_shape(op), threads, target).grid
     assert grid is not None and (grid.m, grid.n) == (4, 1) or (grid.m, grid.n) == (2, 2)
-    A, B, C = operand_layout(op, "A", threads, target), operand_layout(op, "B", threads, target), accumulator_layout(op, threads, target)
+    A, B, C = (
+        operand_layout(op, "A", threads, target),
+        operand_layout(op, "B", threads, target),
+        accumulator_layout(op, threads, target),
+    )
     rows, cols = M // grid.m, N // grid.n
     tiles_m, tiles_n = rows // 16, cols // 8
     for thread in range(threads):
@@ -82,8 +102,15 @@ def test_accumulator_of_one_product_is_the_operand_of_the_next_in_the_same_threa
         assert scores.thread_of(index) == weights.thread_of(index)
 
 
-@pytest.mark.parametrize("dtype, accum, target, threads, M, N", [("float32", "float32", "sm_75", 128, 33, 17), ("float64", "float64", "sm_75", 96, 20, 24),
-                                                                ("float16", "float32", "sm_90a", 128, 20, 12), ("int8", "int32", "sm_75", 40, 16, 16)])
+@pytest.mark.parametrize(
+    "dtype, accum, target, threads, M, N",
+    [
+        ("float32", "float32", "sm_75", 128, 33, 17),
+        ("float64", "float64", "sm_75", 96, 20, 24),
+        ("float16", "float32", "sm_90a", 128, 20, 12),
+        ("int8", "int32", "sm_75", 40, 16, 16),
+    ],
+)
 def test_scalar_tiles_cover_every_element_once(dtype, accum, target, threads, M, N):
     op = gemm_op(M, N, 7, dtype, accum, False, False, "square")
     places = assert_bijective(accumulator_layout(op, threads, find(target)), threads)
@@ -92,12 +119,22 @@ def test_scalar_tiles_cover_every_element_once(dtype, accum, target, threads, M,
         assert_bijective(operand_layout(op, which, threads, find(target)), threads)
 
 
-@pytest.mark.parametrize("M, N, threads, policy, expected", [
-    # As TileLang 0.1.15 splits them (tl.GemmWarpPolicyComputeWarpPartition, cuda.mma).
-    (128, 128, 128, "square", (2, 2)), (64, 64, 128, "full_row", (4, 1)), (64, 64, 128, "full_col", (1, 4)),
-    (32, 256, 128, "full_row", (2, 2)), (128, 256, 256, "square", (2, 4)), (48, 24, 96, "square", (1, 3)),
-    (16, 8, 64, "square", None), (20, 64, 32, "square", None), (64, 12, 32, "square", None), (128, 128, 16, "square", None),
-])
+@pytest.mark.parametrize(
+    "M, N, threads, policy, expected",
+    [
+        # As TileLang 0.1.15 splits them (tl.GemmWarpPolicyComputeWarpPartition, cuda.mma).
+        (128, 128, 128, "square", (2, 2)),
+        (64, 64, 128, "full_row", (4, 1)),
+        (64, 64, 128, "full_col", (1, 4)),
+        (32, 256, 128, "full_row", (2, 2)),
+        (128, 256, 256, "square", (2, 4)),
+        (48, 24, 96, "square", (1, 3)),
+        (16, 8, 64, "square", None),
+        (20, 64, 32, "square", None),
+        (64, 12, 32, "square", None),
+        (128, 128, 16, "square", None),
+    ],
+)
 def test_warp_partition(M, N, threads, policy, expected):
     grid = warp_grid(M, N, threads, policy)
     assert (grid and (grid.m, grid.n)) == expected

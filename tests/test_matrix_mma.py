@@ -1,4 +1,5 @@
 """Matrix operations through mma.sync and scalar multiply-adds, executed thread by thread and compared with numpy."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -46,7 +47,7 @@ def fill_fragment(machine, ctx, b, values):
         for r in range(layout.registers):
             index = layout.index_of(thread, r)
             if all(i < n for i, n in zip(index, layout.shape)):
-                machine.memory[registers][thread, r * size:(r + 1) * size] = raw[index]
+                machine.memory[registers][thread, r * size : (r + 1) * size] = raw[index]
 
 
 def read_fragment(machine, ctx, b):
@@ -59,7 +60,14 @@ def read_fragment(machine, ctx, b):
 
 
 def execute(op, ctx, env=None, swizzle=False):
-    """Run the operation on random operands; returns the result and what numpy says."""
+    """Run the operation on random operands; returns the result, C before, op(A) and op(B)."""
+    machine, start, a, b = prepare(op, ctx, env, swizzle)
+    machine.run(lower_matrix_op(op, ctx))
+    return read_fragment(machine, ctx, op.region("C").buffer), start, a, b
+
+
+def prepare(op, ctx, env=None, swizzle=False):
+    """A machine whose memory holds random operands; C before, op(A) and op(B)."""
     A, B, C = (op.region(x).buffer for x in "ABC")
     machine = Machine(ctx.threads, FUNCTIONS)
     machine.env[ctx.thread] = np.arange(ctx.threads, dtype=np.int32)
@@ -82,20 +90,31 @@ def execute(op, ctx, env=None, swizzle=False):
     ctx.layouts[C] = accumulator_layout(op, ctx.threads, ctx.target)
     start = numbers(C.static_shape(), C.dtype, 2)
     fill_fragment(machine, ctx, C, start)
-    machine.run(lower_matrix_op(op, ctx))
     a = values["A"].swapaxes(-1, -2) if op.args["transpose_A"] else values["A"]
     b = values["B"].swapaxes(-1, -2) if op.args["transpose_B"] else values["B"]
-    return read_fragment(machine, ctx, C), start, a, b
+    return machine, start, a, b
 
 
 def functions_of(body):
-    return {e.attrs["name"] for s in statements(body) if isinstance(s, Evaluate) for e in walk(s.value)
-            if isinstance(e, Call) and e.op == "device_function"}
+    return {
+        e.attrs["name"]
+        for s in statements(body)
+        if isinstance(s, Evaluate)
+        for e in walk(s.value)
+        if isinstance(e, Call) and e.op == "device_function"
+    }
 
 
-CASES = [("float16", "float16", "float32"), ("float16", "float16", "float16"), ("bfloat16", "bfloat16", "float32"),
-         ("float32", "float32", "float32"), ("int8", "int8", "int32"), ("int8", "uint8", "int32"),
-         ("float8_e4m3fn", "float8_e5m2", "float32"), ("float64", "float64", "float64")]
+CASES = [
+    ("float16", "float16", "float32"),
+    ("float16", "float16", "float16"),
+    ("bfloat16", "bfloat16", "float32"),
+    ("float32", "float32", "float32"),
+    ("int8", "int8", "int32"),
+    ("int8", "uint8", "int32"),
+    ("float8_e4m3fn", "float8_e5m2", "float32"),
+    ("float64", "float64", "float64"),
+]
 
 
 @pytest.mark.parametrize("a, b, c", CASES)
@@ -115,8 +134,10 @@ def test_swizzled_shared_tiles(a, c, transpose_A, transpose_B):
     np.testing.assert_array_equal(got, start + x @ y)
 
 
-@pytest.mark.parametrize("policy, threads, M, N", [("full_row", 128, 64, 16), ("full_col", 128, 16, 64), ("square", 128, 32, 40),
-                                                   ("square", 32, 16, 24)])
+@pytest.mark.parametrize(
+    "policy, threads, M, N",
+    [("full_row", 128, 64, 16), ("full_col", 128, 16, 64), ("square", 128, 32, 40), ("square", 32, 16, 24)],
+)
 def test_policies(policy, threads, M, N):
     op = gemm_op(M, N, 32, policy=policy)
     got, start, x, y = execute(op, Context(find("sm_80"), threads))
@@ -131,9 +152,17 @@ def test_k_that_is_no_multiple_of_the_instruction(K, dtype, accum):
     np.testing.assert_array_equal(got, start + x @ y)
 
 
-@pytest.mark.parametrize("target, dtype, accum, M, N, K", [("sm_75", "float32", "float32", 17, 20, 5), ("sm_75", "float64", "float64", 16, 24, 9),
-                                                          ("sm_80", "float8_e4m3fn", "float32", 16, 16, 16), ("sm_90a", "float16", "float32", 20, 12, 9),
-                                                          ("sm_90a", "bfloat16", "bfloat16", 16, 16, 4), ("sm_90a", "int32", "int32", 8, 8, 8)])
+@pytest.mark.parametrize(
+    "target, dtype, accum, M, N, K",
+    [
+        ("sm_75", "float32", "float32", 17, 20, 5),
+        ("sm_75", "float64", "float64", 16, 24, 9),
+        ("sm_80", "float8_e4m3fn", "float32", 16, 16, 16),
+        ("sm_90a", "float16", "float32", 20, 12, 9),
+        ("sm_90a", "bfloat16", "bfloat16", 16, 16, 4),
+        ("sm_90a", "int32", "int32", 8, 8, 8),
+    ],
+)
 def test_scalar_path(target, dtype, accum, M, N, K):
     op = gemm_op(M, N, K, dtype, accum)
     ctx = Context(find(target), 64)
@@ -150,8 +179,15 @@ def test_turing_halves_use_its_own_instruction():
     np.testing.assert_array_equal(got, start + x @ y)
 
 
-@pytest.mark.parametrize("dtype, accum, target", [("float16", "float32", "sm_80"), ("float32", "float32", "sm_80"), ("int8", "int32", "sm_80"),
-                                                  ("float32", "float32", "sm_75")])
+@pytest.mark.parametrize(
+    "dtype, accum, target",
+    [
+        ("float16", "float32", "sm_80"),
+        ("float32", "float32", "sm_80"),
+        ("int8", "int32", "sm_80"),
+        ("float32", "float32", "sm_75"),
+    ],
+)
 @pytest.mark.parametrize("a_scope, b_scope", [(FRAGMENT, SHARED_DYN), (SHARED_DYN, FRAGMENT), (FRAGMENT, FRAGMENT)])
 def test_operands_in_registers(dtype, accum, target, a_scope, b_scope):
     op = gemm_op(32, 32, 32, dtype, accum, transpose_B=True, a_scope=a_scope, b_scope=b_scope)
@@ -161,7 +197,12 @@ def test_operands_in_registers(dtype, accum, target, a_scope, b_scope):
 
 def test_clearing_always_never_and_on_a_condition():
     flag = Var("bool", None, "first", "let")
-    for clear, env, cleared in ((True, {}, True), (False, {}, False), (flag, {flag: np.bool_(True)}, True), (flag, {flag: np.bool_(False)}, False)):
+    for clear, env, cleared in (
+        (True, {}, True),
+        (False, {}, False),
+        (flag, {flag: np.bool_(True)}, True),
+        (flag, {flag: np.bool_(False)}, False),
+    ):
         op = gemm_op(32, 32, 32, clear_accum=clear)
         got, start, x, y = execute(op, Context(threads=64), env)
         np.testing.assert_array_equal(got, x @ y + (0 if cleared else start))
@@ -199,5 +240,7 @@ def test_faults_are_explained():
     with pytest.raises(MatrixProblem, match="already laid out"):
         lower_matrix_op(op, Context(find("sm_80"), 64, {C: other}))
     with pytest.raises(MatrixProblem, match="K must agree"):
-        op.args["B"] = Region(buffer("B", (48, 32), "float16", SHARED_DYN), (const(0), const(0)), (const(48), const(32)))
+        op.args["B"] = Region(
+            buffer("B", (48, 32), "float16", SHARED_DYN), (const(0), const(0)), (const(48), const(32))
+        )
         accumulator_layout(op, 64, find("sm_80"))

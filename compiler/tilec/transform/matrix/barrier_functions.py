@@ -1,4 +1,5 @@
 """mbarriers and the fences around them as device functions (PTX ISA, "mbarrier", "membar / fence")."""
+
 from __future__ import annotations
 
 from ...target.chips import Target
@@ -8,31 +9,53 @@ _SHARED = "static_cast<unsigned int>(__cvta_generic_to_shared(barrier))"
 
 SYNC_THREADS = function("tile_sync_threads", "", "__syncthreads();")
 
-INIT = function("tile_mbarrier_init", "void* barrier, unsigned int count", f"""
-asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"({_SHARED}), "r"(count) : "memory");""", minimum_sm=80)
+INIT = function(
+    "tile_mbarrier_init",
+    "void* barrier, unsigned int count",
+    f"""
+asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"({_SHARED}), "r"(count) : "memory");""",
+    minimum_sm=80,
+)
 
-FENCE_INIT = function("tile_fence_mbarrier_init", "",
-                      'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");', minimum_sm=90)
+FENCE_INIT = function(
+    "tile_fence_mbarrier_init", "", 'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");', minimum_sm=90
+)
 
-FENCE_PROXY_ASYNC = function("tile_fence_proxy_async", "", 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");',
-                             minimum_sm=90)
+FENCE_PROXY_ASYNC = function(
+    "tile_fence_proxy_async", "", 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");', minimum_sm=90
+)
 
-ARRIVE = function("tile_mbarrier_arrive", "void* barrier", f"""
-asm volatile("{{\\n.reg .b64 state;\\nmbarrier.arrive.shared::cta.b64 state, [%0];\\n}}" :: "r"({_SHARED}) : "memory");""",
-                  minimum_sm=80)
+ARRIVE = function(
+    "tile_mbarrier_arrive",
+    "void* barrier",
+    f"""
+asm volatile("{{\\n.reg .b64 state;\\nmbarrier.arrive.shared::cta.b64 state, [%0];\\n}}"
+    :: "r"({_SHARED}) : "memory");""",
+    minimum_sm=80,
+)
 
-EXPECT_TX = function("tile_mbarrier_expect_tx", "void* barrier, unsigned int bytes", f"""
+EXPECT_TX = function(
+    "tile_mbarrier_expect_tx",
+    "void* barrier, unsigned int bytes",
+    f"""
 asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" :: "r"({_SHARED}), "r"(bytes) : "memory");""",
-                     minimum_sm=90)
+    minimum_sm=90,
+)
 
 
 def _wait(name: str, instruction: str, minimum_sm: int) -> DeviceFunction:
-    return function(name, "void* barrier, unsigned int parity", f"""
+    return function(
+        name,
+        "void* barrier, unsigned int parity",
+        f"""
 unsigned int address = {_SHARED}, done;
 do {{
-  asm volatile("{{\\n.reg .pred p;\\nmbarrier.{instruction}.parity.shared::cta.b64 p, [%1], %2;\\nselp.u32 %0, 1, 0, p;\\n}}"
+  asm volatile("{{\\n.reg .pred p;\\nmbarrier.{instruction}.parity.shared::cta.b64 p, [%1], %2;\\n"
+      "selp.u32 %0, 1, 0, p;\\n}}"
       : "=r"(done) : "r"(address), "r"(parity) : "memory");
-}} while (!done);""", minimum_sm=minimum_sm)
+}} while (!done);""",
+        minimum_sm=minimum_sm,
+    )
 
 
 TRY_WAIT = _wait("tile_mbarrier_wait", "try_wait", 90)

@@ -1,9 +1,10 @@
 """mbarriers: initialisation, waiting, arriving, and the phase an implicit wait is for.
 
-``T.gemm(..., mbar=)`` into tensor memory waits for itself without being told a parity. Each thread keeps the parity to wait
-for next of every barrier so used, flips it at each such wait, and takes it over from explicit waits, so that loops
-and mixtures of both forms stay in step with the hardware.
+``T.gemm(..., mbar=)`` into tensor memory waits for itself without being told a parity. Of every barrier so used each
+thread keeps the parity to wait for next, flips it at each such wait, and takes it over from explicit waits, so that
+loops and mixtures of both forms stay in step with the hardware.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -23,8 +24,11 @@ BARRIER_OPS = ("mbarrier_wait_parity", "mbarrier_arrive", "mbarrier_expect_tx", 
 
 def barriers_that_wait_implicitly(body: Body) -> tuple[Buffer, ...]:
     """The barrier buffers on which a ``gemm`` waits by itself: each needs a phase array."""
-    found = [s.args["mbar"].buffer for s in walk(body)
-             if isinstance(s, TileOp) and s.op == "gemm" and isinstance(s.args.get("mbar"), Region)]
+    found = [
+        s.args["mbar"].buffer
+        for s in walk(body)
+        if isinstance(s, TileOp) and s.op == "gemm" and isinstance(s.args.get("mbar"), Region)
+    ]
     return tuple(dict.fromkeys(found))
 
 
@@ -58,7 +62,9 @@ def _count(barriers: Buffer) -> int:
     for extent in barriers.shape:
         known = const_int(extent)
         if known is None:
-            raise MatrixProblem(f"The number of barriers in {barriers.name} must be known at compile time.", barriers.span)
+            raise MatrixProblem(
+                f"The number of barriers in {barriers.name} must be known at compile time.", barriers.span
+            )
         total *= known
     return total
 
@@ -66,14 +72,19 @@ def _count(barriers: Buffer) -> int:
 def _arrive_counts(barriers: Buffer) -> list[Any]:
     counts = list(barriers.attrs.get("arrive_counts") or [1] * _count(barriers))
     if any(isinstance(c, Unknown) for c in counts) or len(counts) != _count(barriers):
-        raise MatrixProblem(f"The arrival counts of the barriers {barriers.name} must be known at compile time; give "
-                            "T.alloc_barrier an integer or a list of integers.", barriers.span)
+        raise MatrixProblem(
+            f"The arrival counts of the barriers {barriers.name} must be known at compile time; give T.alloc_barrier "
+            "an integer or a list of integers.",
+            barriers.span,
+        )
     return counts
 
 
 def barrier_address(buffer: Buffer, indices: tuple[Expr, ...], ctx: MatrixContext) -> Expr:
     if buffer.scope not in (BARRIER, CLUSTER_BARRIER):
-        raise MatrixProblem(f"{buffer.name} is in {buffer.scope} memory and no barrier; allocate it with T.alloc_barrier.", buffer.span)
+        raise MatrixProblem(
+            f"{buffer.name} is in {buffer.scope} memory and no barrier; allocate it with T.alloc_barrier.", buffer.span
+        )
     return address_of(*ctx.shared_element(buffer, indices))
 
 
@@ -123,5 +134,8 @@ def lower_barrier_op(op: TileOp, ctx: MatrixContext) -> tuple[Stmt, ...]:
 
 def _require(op: TileOp, sm: int, ctx: MatrixContext) -> None:
     if ctx.target.sm < sm:
-        raise MatrixProblem(f"T.{op.op} needs sm_{sm} or newer; {ctx.target.name} has no such instruction. Compile for a newer "
-                            "target, or synchronise with T.sync_threads.", op.span)
+        raise MatrixProblem(
+            f"T.{op.op} needs sm_{sm} or newer; {ctx.target.name} has no such instruction. Compile for a newer "
+            "target, or synchronise with T.sync_threads.",
+            op.span,
+        )

@@ -1,4 +1,5 @@
 """What the lowering of matrix operations asks of the pass that calls it."""
+
 from __future__ import annotations
 
 from typing import Protocol

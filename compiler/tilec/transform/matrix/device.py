@@ -1,8 +1,9 @@
 """CUDA functions of this folder: names, sources, and calls to them.
 
-Pointers come as ``void*`` and registers move through ``__builtin_memcpy``: a register array of 16-bit elements need not be
-aligned for 32-bit access, and the compiler removes the copies once the array lives in registers.
+Pointers come as ``void*`` and registers move through ``__builtin_memcpy``: a register array of 16-bit elements need
+not be aligned for 32-bit access, and the compiler removes the copies once the array lives in registers.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -24,15 +25,21 @@ class DeviceFunction:
     needs_tcgen05: bool = False
 
     def call(self, *args: Any) -> Call:
-        return Call(self.result, None, "device_function", tuple(lift(a) for a in args),
-                    {"name": self.name, "source": self.source})
+        return Call(
+            self.result,
+            None,
+            "device_function",
+            tuple(lift(a) for a in args),
+            {"name": self.name, "source": self.source},
+        )
 
     def run(self, span: Span | None, *args: Any) -> Evaluate:
         return Evaluate(span, self.call(*args))
 
 
-def function(name: str, parameters: str, body: str, result: str = "void", minimum_sm: int = 75,
-             needs_tcgen05: bool = False) -> DeviceFunction:
+def function(
+    name: str, parameters: str, body: str, result: str = "void", minimum_sm: int = 75, needs_tcgen05: bool = False
+) -> DeviceFunction:
     """A device function; ``result`` is a dtype."""
     spelled = {"void": "void", "uint32": "unsigned int", "uint64": "unsigned long long"}[result]
     lines = "\n".join("  " + line for line in body.strip().splitlines())

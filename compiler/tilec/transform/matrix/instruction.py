@@ -4,6 +4,7 @@ Facts: PTX ISA, "Matrix multiply-accumulate operation using mma instruction": m1
 sm_75), m16n8k8 tf32 (sm_80), m16n8k32 s8/u8 (sm_80), m16n8k32 e4m3/e5m2 (sm_89), m8n8k4 f64 (sm_80; two of them make
 the 16 rows used here).
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -14,10 +15,27 @@ from ...target.chips import Target
 from .partition import WarpGrid, warp_grid
 from .shape import MatrixShape
 
-_PTX = {"float16": "f16", "bfloat16": "bf16", "float32": "tf32", "tfloat32": "tf32", "int8": "s8", "uint8": "u8",
-        "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "float64": "f64"}
-_ACCUMULATORS = {"f16": ("float16", "float32"), "bf16": ("float32",), "tf32": ("float32",), "s8": ("int32",), "u8": ("int32",),
-                 "e4m3": ("float32",), "e5m2": ("float32",), "f64": ("float64",)}
+_PTX = {
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "tf32",
+    "tfloat32": "tf32",
+    "int8": "s8",
+    "uint8": "u8",
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+    "float64": "f64",
+}
+_ACCUMULATORS = {
+    "f16": ("float16", "float32"),
+    "bf16": ("float32",),
+    "tf32": ("float32",),
+    "s8": ("int32",),
+    "u8": ("int32",),
+    "e4m3": ("float32",),
+    "e5m2": ("float32",),
+    "f64": ("float64",),
+}
 _MINIMUM_SM = {"f16": 75, "bf16": 80, "tf32": 80, "s8": 80, "u8": 80, "e4m3": 89, "e5m2": 89, "f64": 80}
 
 

@@ -3,6 +3,7 @@ thread tiles of the scalar path.
 
 A lane's place in a fragment is written with g = lane / 4 and t = lane % 4, as the tables do.
 """
+
 from __future__ import annotations
 
 from ...analysis.layout import REGISTER, THREAD, Digit, FragmentLayout, Replica
@@ -40,18 +41,28 @@ def _outer(shape: MatrixShape, which: str) -> int:
 def mma_accumulator(M: int, N: int, grid: WarpGrid) -> FragmentLayout:
     """c0, c1: row g, columns 2t, 2t+1; c2, c3: row g+8. A warp's 16 x 8 tiles are numbered along its columns first."""
     rows, cols = M // grid.m, N // grid.n
-    return FragmentLayout((M, N), _without_ones((
-        Digit(0, 8, 1, THREAD, 4), Digit(0, 2, 8, REGISTER, 2),
-        Digit(0, rows // TILE_M, TILE_M, REGISTER, 4 * (cols // TILE_N)), Digit(0, grid.m, rows, THREAD, WARP),
-        Digit(1, 2, 1, REGISTER, 1), Digit(1, 4, 2, THREAD, 1),
-        Digit(1, cols // TILE_N, TILE_N, REGISTER, 4), Digit(1, grid.n, cols, THREAD, WARP * grid.m))))
+    return FragmentLayout(
+        (M, N),
+        _without_ones(
+            (
+                Digit(0, 8, 1, THREAD, 4),
+                Digit(0, 2, 8, REGISTER, 2),
+                Digit(0, rows // TILE_M, TILE_M, REGISTER, 4 * (cols // TILE_N)),
+                Digit(0, grid.m, rows, THREAD, WARP),
+                Digit(1, 2, 1, REGISTER, 1),
+                Digit(1, 4, 2, THREAD, 1),
+                Digit(1, cols // TILE_N, TILE_N, REGISTER, 4),
+                Digit(1, grid.n, cols, THREAD, WARP * grid.m),
+            )
+        ),
+    )
 
 
 def mma_operand(which: str, outer: int, K: int, mma: Mma, grid: WarpGrid) -> FragmentLayout:
     """A as [M, K] or B as [N, K]. K beyond the last whole instruction is padding.
 
-    Per instruction a lane holds, ``pack`` neighbours along K at a time (pack = elements in 32 bits): A at rows g and g+8,
-    B at row g; first k = pack * t, then pack * (t + 4). float64 has one k step of 4 only.
+    Per instruction a lane holds, ``pack`` neighbours along K at a time (pack = elements in 32 bits): A at rows g and
+    g+8, B at row g; first k = pack * t, then pack * (t + 4). float64 has one k step of 4 only.
     """
     pack = max(32 // mma.bits, 1)
     halves = mma.k // (4 * pack)
@@ -63,16 +74,22 @@ def mma_operand(which: str, outer: int, K: int, mma: Mma, grid: WarpGrid) -> Fra
     my_scale, other_scale = (WARP, WARP * grid.m) if which == "A" else (WARP * grid.m, WARP)
     warp_rows = outer // mine
     digits = (
-        Digit(0, 8, 1, THREAD, 4), Digit(0, row_halves, 8, REGISTER, pack),
-        Digit(0, warp_rows // tile, tile, REGISTER, per_tile), Digit(0, mine, warp_rows, THREAD, my_scale),
-        Digit(1, pack, 1, REGISTER, 1), Digit(1, 4, pack, THREAD, 1), Digit(1, halves, 4 * pack, REGISTER, pack * row_halves),
-        Digit(1, steps, mma.k, REGISTER, per_tile * (warp_rows // tile)))
+        Digit(0, 8, 1, THREAD, 4),
+        Digit(0, row_halves, 8, REGISTER, pack),
+        Digit(0, warp_rows // tile, tile, REGISTER, per_tile),
+        Digit(0, mine, warp_rows, THREAD, my_scale),
+        Digit(1, pack, 1, REGISTER, 1),
+        Digit(1, 4, pack, THREAD, 1),
+        Digit(1, halves, 4 * pack, REGISTER, pack * row_halves),
+        Digit(1, steps, mma.k, REGISTER, per_tile * (warp_rows // tile)),
+    )
     replicas = (Replica(others, other_scale),) if others > 1 else ()
     return FragmentLayout((outer, K), _without_ones(digits), replicas)
 
 
 def thread_grid(M: int, N: int, threads: int) -> tuple[int, int]:
     """How many threads go down and across a scalar tile: least padding first, then the squarest tile a thread."""
+
     def cost(across: int) -> tuple[int, int]:
         rows, cols = -(-M // (threads // across)), -(-N // across)
         return rows * cols, rows + cols
@@ -85,9 +102,17 @@ def scalar_accumulator(M: int, N: int, threads: int) -> FragmentLayout:
     """Neighbouring threads hold neighbouring columns; the rest of the tile repeats in registers. May be padded."""
     down, across = thread_grid(M, N, threads)
     rows, cols = -(-M // down), -(-N // across)
-    return FragmentLayout((M, N), _without_ones((
-        Digit(0, down, 1, THREAD, across), Digit(0, rows, down, REGISTER, cols),
-        Digit(1, across, 1, THREAD, 1), Digit(1, cols, across, REGISTER, 1))))
+    return FragmentLayout(
+        (M, N),
+        _without_ones(
+            (
+                Digit(0, down, 1, THREAD, across),
+                Digit(0, rows, down, REGISTER, cols),
+                Digit(1, across, 1, THREAD, 1),
+                Digit(1, cols, across, REGISTER, 1),
+            )
+        ),
+    )
 
 
 def scalar_operand(which: str, shape: MatrixShape, threads: int) -> FragmentLayout:
@@ -95,9 +120,14 @@ def scalar_operand(which: str, shape: MatrixShape, threads: int) -> FragmentLayo
     down, across = thread_grid(shape.M, shape.N, threads)
     mine, others, my_scale, other_scale = (down, across, across, 1) if which == "A" else (across, down, 1, across)
     outer = _outer(shape, which)
-    digits = (Digit(0, mine, 1, THREAD, my_scale), Digit(0, -(-outer // mine), mine, REGISTER, shape.K),
-              Digit(1, shape.K, 1, REGISTER, 1))
-    return FragmentLayout((outer, shape.K), _without_ones(digits), (Replica(others, other_scale),) if others > 1 else ())
+    digits = (
+        Digit(0, mine, 1, THREAD, my_scale),
+        Digit(0, -(-outer // mine), mine, REGISTER, shape.K),
+        Digit(1, shape.K, 1, REGISTER, 1),
+    )
+    return FragmentLayout(
+        (outer, shape.K), _without_ones(digits), (Replica(others, other_scale),) if others > 1 else ()
+    )
 
 
 def swap_dimensions(layout: FragmentLayout) -> FragmentLayout:

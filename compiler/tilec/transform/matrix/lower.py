@@ -1,4 +1,5 @@
 """Lowering of matrix operations to thread programs."""
+
 from __future__ import annotations
 
 from ...ir.buffer import FRAGMENT
@@ -24,9 +25,11 @@ def lower_matrix_op(op: TileOp, ctx: MatrixContext) -> tuple[Stmt, ...]:
 
         return lower_tcgen05(shape, ctx)
     if op.op == "tcgen05_gemm" or shape.C.scope != FRAGMENT:
-        raise MatrixProblem(f"T.{op.op}: C ({shape.C.region.buffer.name}) is in {shape.C.scope} memory; it must be a fragment "
-                            "(T.alloc_fragment), or tensor memory (T.alloc_tmem) on Blackwell.",
-                            op.arg_spans.get("C", op.span))
+        raise MatrixProblem(
+            f"T.{op.op}: C ({shape.C.region.buffer.name}) is in {shape.C.scope} memory; it must be a fragment "
+            "(T.alloc_fragment), or tensor memory (T.alloc_tmem) on Blackwell.",
+            op.arg_spans.get("C", op.span),
+        )
     if chosen.mma and chosen.grid:
         return (*_clear(shape, ctx), *lower_mma(shape, chosen.mma, chosen.grid, ctx))
     return (*_clear(shape, ctx), *lower_scalar(shape, ctx))
@@ -40,8 +43,14 @@ def _clear(shape: MatrixShape, ctx: MatrixContext) -> tuple[Stmt, ...]:
         return ()
     registers = ctx.registers_of(shape.C.region.buffer)
     r = Var("int32", None, "r", "loop")
-    loop = For(shape.op.span, r, const(0), registers.shape[0], (Store(shape.op.span, registers, (r,), zero(registers.dtype)),),
-               "unroll")
+    loop = For(
+        shape.op.span,
+        r,
+        const(0),
+        registers.shape[0],
+        (Store(shape.op.span, registers, (r,), zero(registers.dtype)),),
+        "unroll",
+    )
     if known is not None:
         return (loop,)
     assert isinstance(clear, Expr)

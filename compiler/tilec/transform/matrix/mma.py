@@ -1,4 +1,5 @@
 """A matrix operation through mma.sync: warps over tiles, k steps inside."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -58,34 +59,45 @@ def _source(which: str, shape: MatrixShape, mma: Mma, grid: WarpGrid, warp: Warp
     operand = shape.A if which == "A" else shape.B
     if operand.scope == FRAGMENT:
         check_layout(which, shape, operand_layout(shape.op, which, ctx.threads, ctx.target), ctx)
-        outer, tile, each = ((shape.M // grid.m, TILE_M, mma.a_registers) if which == "A"
-                             else (shape.N // grid.n, TILE_N, mma.b_registers))
+        outer, tile, each = (
+            (shape.M // grid.m, TILE_M, mma.a_registers)
+            if which == "A"
+            else (shape.N // grid.n, TILE_N, mma.b_registers)
+        )
         return _Source(ctx.registers_of(operand.region.buffer), outer // tile * each, None)
     if not operand.region.buffer.is_shared():
-        raise MatrixProblem(f"T.{shape.op.op}: {which} ({operand.region.buffer.name}) is in {operand.scope} memory; mma.sync "
-                            "reads its operands from shared memory or a fragment: copy it with T.copy first.",
-                            shape.op.arg_spans.get(which, shape.op.span))
+        raise MatrixProblem(
+            f"T.{shape.op.op}: {which} ({operand.region.buffer.name}) is in {operand.scope} memory; mma.sync reads "
+            "its operands from shared memory or a fragment: copy it with T.copy first.",
+            shape.op.arg_spans.get(which, shape.op.span),
+        )
     registers = operand_registers(which, shape, mma, grid)
     return _Source(registers, 0, OperandLoader(which, shape, mma, grid, warp, ctx, registers))
 
 
 def _warp_names(shape: MatrixShape, grid: WarpGrid, ctx: MatrixContext) -> tuple[tuple[Stmt, ...], Warp]:
-    values = {"lane": ctx.thread % WARP, "warp_m": ctx.thread // WARP % grid.m,
-              "warp_n": ctx.thread // (WARP * grid.m) % grid.n}
+    values = {
+        "lane": ctx.thread % WARP,
+        "warp_m": ctx.thread // WARP % grid.m,
+        "warp_n": ctx.thread // (WARP * grid.m) % grid.n,
+    }
     names = {name: Var("int32", None, name, "let") for name in values}
     lets = tuple(Let(shape.op.span, names[name], value) for name, value in values.items())
     return lets, Warp(names["lane"], names["warp_m"], names["warp_n"])
 
 
-def _multiply(shape: MatrixShape, mma: Mma, grid: WarpGrid, ctx: MatrixContext, sources: dict[str, _Source],
-              step: Expr) -> tuple[Stmt, ...]:
+def _multiply(
+    shape: MatrixShape, mma: Mma, grid: WarpGrid, ctx: MatrixContext, sources: dict[str, _Source], step: Expr
+) -> tuple[Stmt, ...]:
     tiles_m, tiles_n = shape.M // grid.m // TILE_M, shape.N // grid.n // TILE_N
     i, j = Var("int32", None, "i", "loop"), Var("int32", None, "j", "loop")
     C = ctx.registers_of(shape.C.region.buffer)
     call = mma_function(mma, ctx.target).run(
-        shape.op.span, at(C, (i * tiles_n + j) * 4),
+        shape.op.span,
+        at(C, (i * tiles_n + j) * 4),
         at(sources["A"].registers, sources["A"].first(step) + i * mma.a_registers),
-        at(sources["B"].registers, sources["B"].first(step) + j * mma.b_registers))
+        at(sources["B"].registers, sources["B"].first(step) + j * mma.b_registers),
+    )
     inner = For(shape.op.span, j, const(0), const(tiles_n), (call,), "unroll")
     return (For(shape.op.span, i, const(0), const(tiles_m), (inner,), "unroll"),)
 
@@ -95,8 +107,14 @@ def check_layout(which: str, shape: MatrixShape, wanted: Any, ctx: MatrixContext
     region = {"A": shape.A, "B": shape.B, "C": shape.C}[which].region
     where = shape.op.arg_spans.get(which, shape.op.span)
     if not region.is_whole():
-        raise MatrixProblem(f"T.{shape.op.op}: {which} is a part of the fragment {region.buffer.name}; fragments take part whole. "
-                            "Allocate a fragment of the part's size and copy, or slice a shared tile instead.", where)
+        raise MatrixProblem(
+            f"T.{shape.op.op}: {which} is a part of the fragment {region.buffer.name}; fragments take part whole. "
+            "Allocate a fragment of the part's size and copy, or slice a shared tile instead.",
+            where,
+        )
     if ctx.layout_of(region.buffer) != wanted:
-        raise MatrixProblem(f"T.{shape.op.op}: the fragment {region.buffer.name} ({which}) is already laid out over the threads for "
-                            "another operation. Copy it to a fragment of its own for this one.", where)
+        raise MatrixProblem(
+            f"T.{shape.op.op}: the fragment {region.buffer.name} ({which}) is already laid out over the threads for "
+            "another operation. Copy it to a fragment of its own for this one.",
+            where,
+        )

@@ -1,4 +1,5 @@
 """mma.sync and ldmatrix as device functions."""
+
 from __future__ import annotations
 
 from functools import cache
@@ -15,11 +16,14 @@ def ldmatrix(count: int, transposed: bool) -> DeviceFunction:
     results = ", ".join(f'"=r"(r[{i}])' for i in range(count))
     trans = ".trans" if transposed else ""
     return function(
-        f"tile_ldmatrix_x{count}{'_trans' if transposed else ''}", "void* registers, const void* row",
+        f"tile_ldmatrix_x{count}{'_trans' if transposed else ''}",
+        "void* registers, const void* row",
         f"""unsigned int r[{count}];
 unsigned int address = static_cast<unsigned int>(__cvta_generic_to_shared(row));
-asm volatile("ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{outs}}}, [%{count}];" : {results} : "r"(address) : "memory");
-__builtin_memcpy(registers, r, sizeof(r));""")
+asm volatile("ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{outs}}}, [%{count}];"
+    : {results} : "r"(address) : "memory");
+__builtin_memcpy(registers, r, sizeof(r));""",
+    )
 
 
 @cache
@@ -55,8 +59,10 @@ def _instruction(m: Mma, k: int, a: list[int], b: list[int]) -> str:
     b_names = ", ".join(f"%{count + len(a) + i}" for i in range(len(b)))
     outputs = ", ".join(f'"+{constraint}"(c[{i}])' for i in range(count))
     inputs = ", ".join([f'"r"(a[{i}])' for i in a] + [f'"r"(b[{i}])' for i in b])
-    text = (f"mma.sync.aligned.m16n8k{k}.row.col.{c_type}.{m.a}.{m.b}.{c_type} "
-            f"{{{c_names}}}, {{{a_names}}}, {{{b_names}}}, {{{c_names}}};")
+    text = (
+        f"mma.sync.aligned.m16n8k{k}.row.col.{c_type}.{m.a}.{m.b}.{c_type} "
+        f"{{{c_names}}}, {{{a_names}}}, {{{b_names}}}, {{{c_names}}};"
+    )
     return f'asm("{text}"\n    : {outputs}\n    : {inputs});'
 
 
@@ -65,17 +71,30 @@ def _wrap(m: Mma, core: str) -> str:
     convert = ""
     if m.a == "tf32":
         # The instruction ignores the low 13 bits; rounding first halves the error of dropping them.
-        convert = "\n".join(f'asm("cvt.rna.tf32.f32 %0, %1;" : "=r"({r}[{i}]) : "f"(__uint_as_float({r}[{i}])));'
-                            for r, n in (("a", 4), ("b", 2)) for i in range(n)) + "\n"
-    return (f"unsigned int a[4], b[2];\n{kind} c[{count}];\n"
-            "__builtin_memcpy(a, a_registers, sizeof(a));\n__builtin_memcpy(b, b_registers, sizeof(b));\n"
-            f"__builtin_memcpy(c, c_registers, sizeof(c));\n{convert}{core}\n__builtin_memcpy(c_registers, c, sizeof(c));")
+        convert = (
+            "\n".join(
+                f'asm("cvt.rna.tf32.f32 %0, %1;" : "=r"({r}[{i}]) : "f"(__uint_as_float({r}[{i}])));'
+                for r, n in (("a", 4), ("b", 2))
+                for i in range(n)
+            )
+            + "\n"
+        )
+    return (
+        f"unsigned int a[4], b[2];\n{kind} c[{count}];\n"
+        "__builtin_memcpy(a, a_registers, sizeof(a));\n__builtin_memcpy(b, b_registers, sizeof(b));\n"
+        f"__builtin_memcpy(c, c_registers, sizeof(c));\n{convert}{core}\n__builtin_memcpy(c_registers, c, "
+        "sizeof(c));"
+    )
 
 
 def _mma_one(m: Mma) -> DeviceFunction:
     minimum = 89 if m.a in ("e4m3", "e5m2") else 80
-    return function(f"tile_mma_{_signature(m)}", _PARAMETERS, _wrap(m, _instruction(m, m.k, [0, 1, 2, 3], [0, 1])),
-                    minimum_sm=minimum)
+    return function(
+        f"tile_mma_{_signature(m)}",
+        _PARAMETERS,
+        _wrap(m, _instruction(m, m.k, [0, 1, 2, 3], [0, 1])),
+        minimum_sm=minimum,
+    )
 
 
 def _mma_turing(m: Mma) -> DeviceFunction:
@@ -86,8 +105,16 @@ def _mma_turing(m: Mma) -> DeviceFunction:
 
 def _mma_f64() -> DeviceFunction:
     """Two m8n8k4: the upper and the lower eight rows."""
-    half = ('asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {{%0, %1}}, {{%2}}, {{%3}}, {{%0, %1}};"\n'
-            '    : "+d"(c[{0}]), "+d"(c[{1}]) : "d"(a[{2}]), "d"(b[0]));')
-    body = ("double* c = static_cast<double*>(c_registers);\nconst double* a = static_cast<const double*>(a_registers);\n"
-            "const double* b = static_cast<const double*>(b_registers);\n" + half.format(0, 1, 0) + "\n" + half.format(2, 3, 1))
+    half = (
+        'asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {{%0, %1}}, {{%2}}, {{%3}}, {{%0, %1}};"\n'
+        '    : "+d"(c[{0}]), "+d"(c[{1}]) : "d"(a[{2}]), "d"(b[0]));'
+    )
+    body = (
+        "double* c = static_cast<double*>(c_registers);\nconst double* a = static_cast<const "
+        "double*>(a_registers);\n"
+        "const double* b = static_cast<const double*>(b_registers);\n"
+        + half.format(0, 1, 0)
+        + "\n"
+        + half.format(2, 3, 1)
+    )
     return function("tile_mma_m16n8k4_f64", _PARAMETERS, body, minimum_sm=80)

@@ -1,4 +1,5 @@
 """Bringing a k step of A or B from shared memory into the registers that mma.sync wants."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -65,8 +66,14 @@ class OperandLoader:
         if bits > 32 or (bits != 16 and not self.shape.k_contiguous(self.which)) or self.shape.K % self.mma.k:
             return False
         row = const_int(buffer.shape[-1])
-        return (buffer.is_shared() and buffer.strides is None and row is not None and row % chunk == 0
-                and is_multiple(operand.region.mins[-1], chunk) and (buffer.offset is None or is_multiple(buffer.offset, chunk)))
+        return (
+            buffer.is_shared()
+            and buffer.strides is None
+            and row is not None
+            and row % chunk == 0
+            and is_multiple(operand.region.mins[-1], chunk)
+            and (buffer.offset is None or is_multiple(buffer.offset, chunk))
+        )
 
     def _by_ldmatrix(self, k: Any) -> tuple[Stmt, ...]:
         if self.which == "B" and self.tiles > 1:
@@ -97,7 +104,9 @@ class OperandLoader:
         return (For(self.shape.op.span, i, const(0), const(count), (call,), "unroll"),)
 
     def _element_by_element(self, k: Any) -> tuple[Stmt, ...]:
-        layout = mma_operand(self.which, self.shape.M if self.which == "A" else self.shape.N, self.mma.k, self.mma, self.grid)
+        layout = mma_operand(
+            self.which, self.shape.M if self.which == "A" else self.shape.N, self.mma.k, self.mma, self.grid
+        )
         r = Var("int32", None, "r", "loop")
         outer, inner = layout.index_of(self.ctx.thread, r)
         buffer, indices = self.ctx.shared_element(self._buffer(), self.shape.at(self.which, outer, k + inner))
@@ -113,8 +122,9 @@ class OperandLoader:
 
 def operand_registers(which: str, shape: MatrixShape, mma: Mma, grid: WarpGrid) -> Buffer:
     """The register array for one k step."""
-    outer, tile, each = ((shape.M // grid.m, TILE_M, mma.a_registers) if which == "A"
-                         else (shape.N // grid.n, TILE_N, mma.b_registers))
+    outer, tile, each = (
+        (shape.M // grid.m, TILE_M, mma.a_registers) if which == "A" else (shape.N // grid.n, TILE_N, mma.b_registers)
+    )
     buffer = (shape.A if which == "A" else shape.B).region.buffer
     return Buffer(f"{buffer.name}_registers", (const(outer // tile * each),), buffer.dtype, LOCAL, shape.op.span)
 

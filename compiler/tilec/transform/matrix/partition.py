@@ -3,6 +3,7 @@
 The rule is TileLang's: a warp owns whole 16 x 8 tiles; ``full_row`` gives as many warps as possible to M, ``full_col``
 to N, ``square`` takes the split whose tiles-per-warp ratio is nearest to M / N (the first such split wins).
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -28,8 +29,11 @@ def warp_grid(M: int, N: int, threads: int, policy: str) -> WarpGrid | None:
     warps = threads // WARP
     if warps == 0:
         return None
-    legal = [WarpGrid(m, warps // m) for m in range(1, warps + 1)
-             if warps % m == 0 and M % (m * TILE_M) == 0 and N % (warps // m * TILE_N) == 0]
+    legal = [
+        WarpGrid(m, warps // m)
+        for m in range(1, warps + 1)
+        if warps % m == 0 and M % (m * TILE_M) == 0 and N % (warps // m * TILE_N) == 0
+    ]
     if not legal:
         return None
     rank: dict[str, Callable[[WarpGrid], float]] = {

@@ -1,4 +1,5 @@
 """A matrix operation by scalar multiply-adds: any type, any extents, any target."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -33,8 +34,10 @@ def lower_scalar(shape: MatrixShape, ctx: MatrixContext) -> tuple[Stmt, ...]:
     update: tuple[Stmt, ...] = (Store(span, C, (index,), cast(total, C.dtype)),)
     if shape.N % across:
         update = (If(span, binary("lt", n, const(shape.N)), update),)
-    row: tuple[Stmt, ...] = (Let(span, a, cast(_element("A", shape, ctx, m, k, i), kind)),
-                             For(span, j, const(0), const(cols), update, "unroll"))
+    row: tuple[Stmt, ...] = (
+        Let(span, a, cast(_element("A", shape, ctx, m, k, i), kind)),
+        For(span, j, const(0), const(cols), update, "unroll"),
+    )
     if shape.M % down:
         row = (If(span, binary("lt", m, const(shape.M)), row),)
     rows_loop = For(span, i, const(0), const(rows), row, "unroll")

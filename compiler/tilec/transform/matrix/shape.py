@@ -1,4 +1,5 @@
 """The facts of one matrix operation: extents, types, transposes; read once from a TileOp."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -70,18 +71,25 @@ def matrix_shape(op: TileOp) -> MatrixShape:
     M, K = (A.cols, A.rows) if A.transposed else (A.rows, A.cols)
     N, K_B = (B.rows, B.cols) if B.transposed else (B.cols, B.rows)
     if K != K_B or (C.rows, C.cols) != (M, N):
-        raise MatrixProblem(f"T.{op.op}: A is {M}x{K}, B is {K_B}x{N} and C is {C.rows}x{C.cols} (after transposing); "
-                             "K must agree, and C must be M x N.", op.span)
+        raise MatrixProblem(
+            f"T.{op.op}: A is {M}x{K}, B is {K_B}x{N} and C is {C.rows}x{C.cols} (after transposing); K must agree, "
+            "and C must be M x N.",
+            op.span,
+        )
     return MatrixShape(op, M, N, K, A, B, C, str(op.args.get("policy") or "square"))
 
 
 def _operand(op: TileOp, name: str, transposed: bool) -> Operand:
     region = op.region(name)
     if len(region.extents) < 2:
-        raise MatrixProblem(f"T.{op.op}: {name} ({region.buffer.name}) has {len(region.extents)} dimension; a matrix needs "
-                             "two.", op.arg_spans.get(name, op.span))
+        raise MatrixProblem(
+            f"T.{op.op}: {name} ({region.buffer.name}) has {len(region.extents)} dimension; a matrix needs two.",
+            op.arg_spans.get(name, op.span),
+        )
     rows, cols = const_int(region.extents[-2]), const_int(region.extents[-1])
     if rows is None or cols is None:
-        raise MatrixProblem(f"T.{op.op}: the extents of {name} ({region.buffer.name}) must be known at compile time.",
-                             op.arg_spans.get(name, op.span))
+        raise MatrixProblem(
+            f"T.{op.op}: the extents of {name} ({region.buffer.name}) must be known at compile time.",
+            op.arg_spans.get(name, op.span),
+        )
     return Operand(region, rows, cols, transposed)

@@ -1,9 +1,10 @@
 """Shared tiles as tcgen05 reads them: the canonical layouts of the PTX ISA's shared-memory matrix descriptor.
 
-A row-major tile [rows, columns] is cut into panels ``width`` bytes wide (128, 64, 32, or 16 unswizzled), stored one after the
-other; within a panel, the 16-byte pieces of a row are exchanged by an XOR with the row's number. The same storage
-serves both majors: K-major when the columns run along K, MN-major when they run along M or N.
+A row-major tile [rows, columns] is cut into panels ``width`` bytes wide (128, 64, 32, or 16 unswizzled), stored one
+after the other; within a panel, the 16-byte pieces of a row are exchanged by an XOR with the row's number. The same
+storage serves both majors: K-major when the columns run along K, MN-major when they run along M or N.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -100,6 +101,9 @@ def required_shared_layout(op: TileOp, which: str, target: Target) -> CanonicalT
     extents = operand.region.buffer.static_shape()
     tile = canonical_tile(extents[-2], extents[-1], operand.dtype) if extents else None
     if tile is None:
-        raise MatrixProblem(f"T.{op.op}: {which} ({operand.region.buffer.name}) cannot be stored as tcgen05 reads it: its rows must be "
-                            "a multiple of 8 and each row a multiple of 16 bytes.", op.arg_spans.get(which, op.span))
+        raise MatrixProblem(
+            f"T.{op.op}: {which} ({operand.region.buffer.name}) cannot be stored as tcgen05 reads it: its rows must "
+            "be a multiple of 8 and each row a multiple of 16 bytes.",
+            op.arg_spans.get(which, op.span),
+        )
     return tile

@@ -1,4 +1,5 @@
 """A matrix operation on Blackwell: tcgen05.mma from shared memory (A also from tensor memory) into tensor memory."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -22,8 +23,14 @@ from .tcgen05_functions import mma as mma_function
 from .tensor_memory import LANES, block_columns, region_address
 
 # kind, format number of A and B, accumulator, format number of the accumulator (PTX ISA, instruction descriptor).
-_FORMATS = {"float16": ("f16", 0), "bfloat16": ("f16", 1), "float8_e4m3fn": ("f8f6f4", 0), "float8_e5m2": ("f8f6f4", 1),
-            "uint8": ("i8", 0), "int8": ("i8", 1)}
+_FORMATS = {
+    "float16": ("f16", 0),
+    "bfloat16": ("f16", 1),
+    "float8_e4m3fn": ("f8f6f4", 0),
+    "float8_e5m2": ("f8f6f4", 1),
+    "uint8": ("i8", 0),
+    "int8": ("i8", 1),
+}
 _ACCUMULATOR = {"f16": ("float32", 1), "f8f6f4": ("float32", 1), "i8": ("int32", 2)}
 
 
@@ -42,19 +49,28 @@ def select_atom(shape: MatrixShape, target: Target) -> Atom:
     a, b = _FORMATS.get(shape.A.dtype), _FORMATS.get(shape.B.dtype)
     op, span = shape.op.op, shape.op.span
     if not target.tcgen05:
-        raise MatrixProblem(f"T.{op}: C ({shape.C.region.buffer.name}) is in tensor memory, which {target.name} does not have; "
-                            "accumulate in a fragment (T.alloc_fragment), or compile for sm_100a.", span)
+        raise MatrixProblem(
+            f"T.{op}: C ({shape.C.region.buffer.name}) is in tensor memory, which {target.name} does not have; "
+            "accumulate in a fragment (T.alloc_fragment), or compile for sm_100a.",
+            span,
+        )
     if a is None or b is None or a[0] != b[0] or (a[0] == "f16" and a != b) or shape.C.dtype != _ACCUMULATOR[a[0]][0]:
-        raise MatrixProblem(f"T.{op}: {shape.A.dtype} x {shape.B.dtype} -> {shape.C.dtype} is not supported in tensor memory; use "
-                            "float16, bfloat16 or 8-bit floats into float32, or 8-bit integers into int32.", span)
+        raise MatrixProblem(
+            f"T.{op}: {shape.A.dtype} x {shape.B.dtype} -> {shape.C.dtype} is not supported in tensor memory; use "
+            "float16, bfloat16 or 8-bit floats into float32, or 8-bit integers into int32.",
+            span,
+        )
     if a[0] == "i8" and target.sm != 100:
         raise MatrixProblem(f"T.{op}: {target.name} has no 8-bit integer tcgen05.mma (sm_100a has).", span)
     kind, k = a[0], 16 if a[0] == "f16" else 32
     m = LANES if shape.M % LANES == 0 else 64
     n = _largest_n(shape, m, kind)
     if shape.M % m or (m == 64 and shape.M != 64) or n is None or shape.K % k:
-        raise MatrixProblem(f"T.{op}: {shape.M}x{shape.N}x{shape.K} does not fit tcgen05.mma: M must be 64 or a multiple of 128, N a "
-                            f"multiple of {16 if m == LANES else 8}, K a multiple of {k}.", span)
+        raise MatrixProblem(
+            f"T.{op}: {shape.M}x{shape.N}x{shape.K} does not fit tcgen05.mma: M must be 64 or a multiple of 128, N a "
+            f"multiple of {16 if m == LANES else 8}, K a multiple of {k}.",
+            span,
+        )
     majors = (not shape.k_contiguous("A")) << 15 | (not shape.k_contiguous("B")) << 16
     descriptor = _ACCUMULATOR[kind][1] << 4 | a[1] << 7 | b[1] << 10 | majors | n >> 3 << 17 | m >> 4 << 24
     return Atom(kind, m, n, k, descriptor)
@@ -62,6 +78,7 @@ def select_atom(shape: MatrixShape, target: Target) -> Atom:
 
 def _largest_n(shape: MatrixShape, m: int, kind: str) -> int | None:
     """The widest instruction that divides N (and, for N in rows of panels, whole panels)."""
+
     def legal(n: int) -> bool:
         if m == LANES:
             return n % 16 == 0
@@ -78,13 +95,20 @@ def lower_tcgen05(shape: MatrixShape, ctx: MatrixContext) -> tuple[Stmt, ...]:
     if shape.op.args.get("use_2cta"):
         raise MatrixProblem(f"T.{shape.op.op}: use_2cta is not supported by this compiler yet; leave it out.", span)
     if shape.op.op == "gemm" and not isinstance(mbar, Region):
-        raise MatrixProblem("T.gemm into tensor memory needs mbar= to learn when it is complete: allocate one with "
-                            "T.alloc_barrier(1) and pass it.", span)
+        raise MatrixProblem(
+            "T.gemm into tensor memory needs mbar= to learn when it is complete: allocate one with "
+            "T.alloc_barrier(1) and pass it.",
+            span,
+        )
     issue: list[Stmt] = [FENCE_AFTER_SYNC.run(span), *_multiply(shape, atom, ctx)]
     if isinstance(mbar, Region):
         issue.append(COMMIT.run(span, barrier_address(mbar.buffer, mbar.mins, ctx)))
-    out: list[Stmt] = [FENCE_PROXY_ASYNC.run(span), FENCE_BEFORE_SYNC.run(span), SYNC_THREADS.run(span),
-                       If(span, binary("eq", ctx.thread, const(0)), tuple(issue))]
+    out: list[Stmt] = [
+        FENCE_PROXY_ASYNC.run(span),
+        FENCE_BEFORE_SYNC.run(span),
+        SYNC_THREADS.run(span),
+        If(span, binary("eq", ctx.thread, const(0)), tuple(issue)),
+    ]
     if shape.op.op == "gemm" and isinstance(mbar, Region):
         out += [*wait_implicitly(mbar, span, ctx), FENCE_AFTER_SYNC.run(span)]
     return tuple(out)
@@ -96,8 +120,12 @@ def _multiply(shape: MatrixShape, atom: Atom, ctx: MatrixContext) -> tuple[Stmt,
     lets_b, b = _operand("B", shape, atom, ctx)
     d = Var("uint32", None, "accumulator", "let")
     keep = Var("uint32", None, "keep", "let")
-    out: list[Stmt] = [*lets_a, *lets_b, Let(span, d, region_address(shape.C.region, span, ctx)),
-                       Let(span, keep, _keep(shape.op.args.get("clear_accum")))]
+    out: list[Stmt] = [
+        *lets_a,
+        *lets_b,
+        Let(span, d, region_address(shape.C.region, span, ctx)),
+        Let(span, keep, _keep(shape.op.args.get("clear_accum"))),
+    ]
     fold = block_columns(shape.C.region.buffer)
     function = mma_function(atom.kind, shape.A.scope == TMEM)
     for i in range(shape.M // atom.m):
@@ -105,8 +133,16 @@ def _multiply(shape: MatrixShape, atom: Atom, ctx: MatrixContext) -> tuple[Stmt,
             for k in range(shape.K // atom.k):
                 target = d + const(i * fold + j * atom.n, "uint32")
                 accumulate = keep if k == 0 else const(1, "uint32")
-                out.append(function.run(span, target, a.at(i * atom.m, k), b.at(j * atom.n, k), const(atom.descriptor, "uint32"),
-                                        accumulate))
+                out.append(
+                    function.run(
+                        span,
+                        target,
+                        a.at(i * atom.m, k),
+                        b.at(j * atom.n, k),
+                        const(atom.descriptor, "uint32"),
+                        accumulate,
+                    )
+                )
     return tuple(out)
 
 
@@ -153,22 +189,32 @@ def _operand(which: str, shape: MatrixShape, atom: Atom, ctx: MatrixContext) -> 
     if operand.scope == TMEM and which == "A":
         return (), _tensor_operand(shape, atom, ctx)
     if not operand.region.buffer.is_shared():
-        raise MatrixProblem(f"T.{shape.op.op}: {which} ({operand.region.buffer.name}) is in {operand.scope} memory; tcgen05.mma reads "
-                            "it from shared memory (A also from tensor memory).", span)
+        raise MatrixProblem(
+            f"T.{shape.op.op}: {which} ({operand.region.buffer.name}) is in {operand.scope} memory; tcgen05.mma "
+            "reads it from shared memory (A also from tensor memory).",
+            span,
+        )
     tile = required_shared_layout(shape.op, which, ctx.target)
     assert tile is not None
     contiguous = shape.k_contiguous(which)
     offset, column = _start_offset(which, shape, atom, tile)
     leading, stride = _strides(tile, contiguous)
     descriptor = Var("uint64", None, f"{which.lower()}_descriptor", "let")
-    value = DESCRIPTOR.call(_base(operand.region, ctx), cast(offset, "uint32"), const(leading, "uint32"), const(stride, "uint32"),
-                            const(LAYOUT_TYPE[tile.width], "uint32"))
+    value = DESCRIPTOR.call(
+        _base(operand.region, ctx),
+        cast(offset, "uint32"),
+        const(leading, "uint32"),
+        const(stride, "uint32"),
+        const(LAYOUT_TYPE[tile.width], "uint32"),
+    )
     return (Let(shape.op.span, descriptor, value),), _SharedOperand(descriptor, tile, contiguous, atom.k, column)
 
 
 def _tensor_operand(shape: MatrixShape, atom: Atom, ctx: MatrixContext) -> _TensorOperand:
     if shape.A.transposed or atom.m != LANES:
-        raise MatrixProblem(f"T.{shape.op.op}: A in tensor memory must be M x K with M a multiple of 128.", shape.op.span)
+        raise MatrixProblem(
+            f"T.{shape.op.op}: A in tensor memory must be M x K with M a multiple of 128.", shape.op.span
+        )
     return _TensorOperand(region_address(shape.A.region, shape.op.span, ctx), block_columns(shape.A.region.buffer))
 
 
@@ -187,12 +233,17 @@ def _start_offset(which: str, shape: MatrixShape, atom: Atom, tile: CanonicalTil
     inside = known % panel if known is not None else 0
     # A start within a panel that is not known must not be carried over the panel's end by the steps along K.
     steps_stay = contiguous and panel % shape.K == 0 and is_multiple(column, shape.K)
-    aligned = is_multiple(row, 8) and (is_multiple(column, panel) or (contiguous and inside % (32 * 8 // tile.bits) == 0
-                                                                      and (known is not None or steps_stay)))
+    aligned = is_multiple(row, 8) and (
+        is_multiple(column, panel)
+        or (contiguous and inside % (32 * 8 // tile.bits) == 0 and (known is not None or steps_stay))
+    )
     extent, piece = (shape.M, atom.m) if which == "A" else (shape.N, atom.n)
     if not aligned or (not contiguous and extent > piece and piece % panel):
-        raise MatrixProblem(f"T.{shape.op.op}: {which} is a part of {operand.region.buffer.name} that tcgen05.mma cannot address: it must "
-                            f"start at a multiple of 8 rows and of {panel} columns.", shape.op.arg_spans.get(which, shape.op.span))
+        raise MatrixProblem(
+            f"T.{shape.op.op}: {which} is a part of {operand.region.buffer.name} that tcgen05.mma cannot address: it "
+            f"must start at a multiple of 8 rows and of {panel} columns.",
+            shape.op.arg_spans.get(which, shape.op.span),
+        )
     return tile.place(row, column - inside) * (tile.bits // 8), inside
 
 

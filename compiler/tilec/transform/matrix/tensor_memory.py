@@ -3,6 +3,7 @@
 The memory of a block is 128 lanes of 512 32-bit columns. Row r of a matrix of 128 rows is lane r; more rows continue in
 further columns; a matrix of 64 rows fills lanes 0..15 of each quarter of 32 (PTX ISA, tcgen05 data path layouts D, F).
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -36,11 +37,15 @@ def columns_of(buffer: Buffer) -> int:
     """The 32-bit columns that a buffer occupies."""
     extents = buffer.static_shape()
     if extents is None or len(extents) < 2:
-        raise MatrixProblem(f"T.alloc_tmem: {buffer.name} must have two dimensions, known at compile time.", buffer.span)
+        raise MatrixProblem(
+            f"T.alloc_tmem: {buffer.name} must have two dimensions, known at compile time.", buffer.span
+        )
     *leading, rows, _ = extents
     if rows > LANES and rows % LANES or rows not in (64, 128) and rows < LANES:
-        raise MatrixProblem(f"T.alloc_tmem: {buffer.name} has {rows} rows; tensor memory holds 64, 128 or a multiple of 128.",
-                            buffer.span)
+        raise MatrixProblem(
+            f"T.alloc_tmem: {buffer.name} has {rows} rows; tensor memory holds 64, 128 or a multiple of 128.",
+            buffer.span,
+        )
     total = block_columns(buffer) * -(-rows // LANES)
     for extent in leading:
         total *= extent
@@ -64,23 +69,37 @@ def plan_tensor_memory(buffers: tuple[Buffer, ...], capacity: int = 512) -> Tens
         used += columns_of(b)
     if used > capacity:
         sizes = ", ".join(f"{b.name}: {columns_of(b)}" for b in buffers)
-        raise MatrixProblem(f"T.alloc_tmem: the block's buffers need {used} 32-bit columns ({sizes}); tensor memory has {capacity}. "
-                            "Use fewer or narrower accumulators.", buffers[-1].span)
+        raise MatrixProblem(
+            f"T.alloc_tmem: the block's buffers need {used} 32-bit columns ({sizes}); tensor memory has {capacity}. "
+            "Use fewer or narrower accumulators.",
+            buffers[-1].span,
+        )
     return TensorMemoryPlan(max(LEAST_COLUMNS, 1 << (used - 1).bit_length()), first)
 
 
-def allocate(plan: TensorMemoryPlan, slot: Buffer, base: Var, ctx: MatrixContext, span: Span | None) -> tuple[Stmt, ...]:
-    """At the kernel's start. ``slot``: one uint32 of shared memory for the address; ``base`` (uint32) names it afterwards."""
+def allocate(
+    plan: TensorMemoryPlan, slot: Buffer, base: Var, ctx: MatrixContext, span: Span | None
+) -> tuple[Stmt, ...]:
+    """At the kernel's start. ``slot``: one uint32 of shared memory for the address; ``base`` then names it."""
     request = ALLOC.run(span, address_of(slot, (const(0),)), const(plan.columns, "uint32"))
-    return (If(span, binary("lt", ctx.thread, const(WARP)), (request,)), FENCE_BEFORE_SYNC.run(span), SYNC_THREADS.run(span),
-            FENCE_AFTER_SYNC.run(span), Let(span, base, Load("uint32", None, slot, (const(0),))))
+    return (
+        If(span, binary("lt", ctx.thread, const(WARP)), (request,)),
+        FENCE_BEFORE_SYNC.run(span),
+        SYNC_THREADS.run(span),
+        FENCE_AFTER_SYNC.run(span),
+        Let(span, base, Load("uint32", None, slot, (const(0),))),
+    )
 
 
 def deallocate(plan: TensorMemoryPlan, base: Var, ctx: MatrixContext, span: Span | None) -> tuple[Stmt, ...]:
     """At the kernel's end, by every thread that is still there."""
     release = DEALLOC.run(span, base, const(plan.columns, "uint32"))
-    return (FENCE_BEFORE_SYNC.run(span), SYNC_THREADS.run(span), FENCE_AFTER_SYNC.run(span),
-            If(span, binary("lt", ctx.thread, const(WARP)), (release,)))
+    return (
+        FENCE_BEFORE_SYNC.run(span),
+        SYNC_THREADS.run(span),
+        FENCE_AFTER_SYNC.run(span),
+        If(span, binary("lt", ctx.thread, const(WARP)), (release,)),
+    )
 
 
 def address(buffer: Buffer, plan: TensorMemoryPlan, base: Expr) -> Expr:
@@ -117,8 +136,11 @@ def copy_fragment_layout(op: TileOp, threads: int) -> FragmentLayout:
     rows, cols = (const_int(e) for e in tile.extents[-2:])
     layout = None if rows is None or cols is None else fragment_layout(rows, cols, tile.dtype, threads)
     if layout is None or len(fragment.extents) != 2:
-        raise MatrixProblem(f"T.copy between {tile.buffer.name} in tensor memory and {fragment.buffer.name}: a two-dimensional tile of "
-                            "64 rows or a multiple of 128, and a multiple of 128 threads, are needed.", op.span)
+        raise MatrixProblem(
+            f"T.copy between {tile.buffer.name} in tensor memory and {fragment.buffer.name}: a two-dimensional tile "
+            "of 64 rows or a multiple of 128, and a multiple of 128 threads, are needed.",
+            op.span,
+        )
     return layout
 
 
@@ -128,11 +150,17 @@ def _sides(op: TileOp) -> tuple[Region, Region, bool]:
     reads = src.buffer.scope == TMEM
     tile, other = (src, dst) if reads else (dst, src)
     if other.buffer.scope != FRAGMENT:
-        raise MatrixProblem(f"T.copy: {tile.buffer.name} is in tensor memory, which is copied to and from fragments only, not "
-                            f"{other.buffer.scope}; copy through a T.alloc_fragment buffer.", op.span)
+        raise MatrixProblem(
+            f"T.copy: {tile.buffer.name} is in tensor memory, which is copied to and from fragments only, not "
+            f"{other.buffer.scope}; copy through a T.alloc_fragment buffer.",
+            op.span,
+        )
     if other.dtype != tile.dtype:
-        raise MatrixProblem(f"T.copy: {tile.buffer.name} is {tile.dtype} and {other.buffer.name} {other.dtype}; copies of tensor memory "
-                            "do not convert. Copy to a fragment of the same type and convert from there.", op.span)
+        raise MatrixProblem(
+            f"T.copy: {tile.buffer.name} is {tile.dtype} and {other.buffer.name} {other.dtype}; copies of tensor "
+            "memory do not convert. Copy to a fragment of the same type and convert from there.",
+            op.span,
+        )
     return tile, other, reads
 
 
@@ -141,8 +169,11 @@ def lower_tensor_memory_copy(op: TileOp, ctx: MatrixContext) -> tuple[Stmt, ...]
     tile, fragment, reads = _sides(op)
     layout = copy_fragment_layout(op, ctx.threads)
     if not fragment.is_whole() or ctx.layout_of(fragment.buffer) != layout:
-        raise MatrixProblem(f"T.copy: the fragment {fragment.buffer.name} must be copied whole and be laid out as tensor memory is "
-                            "(a row a thread); another operation already gave it a different layout.", op.span)
+        raise MatrixProblem(
+            f"T.copy: the fragment {fragment.buffer.name} must be copied whole and be laid out as tensor memory is "
+            "(a row a thread); another operation already gave it a different layout.",
+            op.span,
+        )
     bits = dtypes.bits(tile.dtype)
     rows, cols = layout.shape
     share = _warpgroups(cols, bits, ctx.threads)
@@ -155,13 +186,31 @@ def lower_tensor_memory_copy(op: TileOp, ctx: MatrixContext) -> tuple[Stmt, ...]
     for block in range(max(1, rows // LANES)):
         for first, size, count in _chunks(words):
             function = store(size) if not reads else load_half(size) if rows == 64 else load(size)
-            out.append(_transfer(function, registers, block * words + first, size, count, 32 // bits if bits < 32 else 1,
-                                 start + const(block * block_columns(tile.buffer) + first, "uint32"), op.span))
+            out.append(
+                _transfer(
+                    function,
+                    registers,
+                    block * words + first,
+                    size,
+                    count,
+                    32 // bits if bits < 32 else 1,
+                    start + const(block * block_columns(tile.buffer) + first, "uint32"),
+                    op.span,
+                )
+            )
     return tuple(out)
 
 
-def _transfer(function: DeviceFunction, registers: Buffer, first: int, size: int, count: int, pack: int, start: Expr,
-              span: Span | None) -> Stmt:
+def _transfer(
+    function: DeviceFunction,
+    registers: Buffer,
+    first: int,
+    size: int,
+    count: int,
+    pack: int,
+    start: Expr,
+    span: Span | None,
+) -> Stmt:
     """``count`` transfers of ``size`` columns; ``pack`` elements are one 32-bit register."""
     i = Var("int32", None, "i", "loop")
     call = function.run(span, at(registers, (i * size + first) * pack), start + cast(i * size, "uint32"))
@@ -190,7 +239,10 @@ def region_address(tile: Region, span: Span | None, ctx: MatrixContext) -> Expr:
         stage = stage * extent + index
     row, column = const_int(tile.mins[-2]), tile.mins[-1]
     if row is None or row % LANES or not is_multiple(column, max(1, 32 // bits)):
-        raise MatrixProblem(f"{buffer.name}: a part of a tensor memory buffer must start at a multiple of 128 rows and at a whole "
-                            "32-bit column.", span)
+        raise MatrixProblem(
+            f"{buffer.name}: a part of a tensor memory buffer must start at a multiple of 128 rows and at a whole "
+            "32-bit column.",
+            span,
+        )
     within = (column if bits == 32 else column // (32 // bits)) + row // LANES * block_columns(buffer)
     return ctx.tensor_memory_of(buffer) + cast(stage * per_tile + within, "uint32")
