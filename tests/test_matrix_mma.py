@@ -7,7 +7,7 @@ import pytest
 from matrix_machine import Machine, decode, encode
 from matrix_programs import Context, buffer, gemm_op
 from matrix_semantics import FUNCTIONS
-from tilec.ir.buffer import FRAGMENT, SHARED_DYN, Buffer, Region
+from tilec.ir.buffer import FRAGMENT, SHARED_DYN, Buffer, Region, whole
 from tilec.ir.build import binary, const
 from tilec.ir.expr import Call, Var, walk
 from tilec.ir.stmt import Evaluate
@@ -223,6 +223,16 @@ def test_a_stage_of_a_buffered_tile():
     got, start, x, y = execute(op, ctx, {stage: np.int32(2)})
     assert any(n.startswith("tile_ldmatrix") for n in functions_of(lower_matrix_op(op, ctx)))
     np.testing.assert_array_equal(got, start + x[2][:, 32:64] @ y)
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90a"])
+def test_fragments_with_a_leading_dimension_of_one(target):
+    op = gemm_op(32, 32, 16, "bfloat16")
+    for which, dtype in (("A", "bfloat16"), ("C", "float32")):
+        extents = op.region(which).buffer.static_shape()
+        op.args[which] = whole(buffer(f"{which}_local", (1, *extents), dtype, FRAGMENT))
+    got, start, x, y = execute(op, Context(find(target), 64))
+    np.testing.assert_array_equal(got, start + x @ y)
 
 
 def test_a_row_that_is_not_aligned_for_ldmatrix():

@@ -19,8 +19,10 @@ def accumulator_layout(op: TileOp, threads: int, target: Target) -> FragmentLayo
     shape = matrix_shape(op)
     chosen = plan(shape, threads, target)
     if chosen.mma and chosen.grid:
-        return mma_accumulator(shape.M, shape.N, chosen.grid)
-    return scalar_accumulator(shape.M, shape.N, threads)
+        layout = mma_accumulator(shape.M, shape.N, chosen.grid)
+    else:
+        layout = scalar_accumulator(shape.M, shape.N, threads)
+    return of_rank(layout, shape.C.region.buffer.ndim)
 
 
 def operand_layout(op: TileOp, which: str, threads: int, target: Target) -> FragmentLayout:
@@ -31,7 +33,9 @@ def operand_layout(op: TileOp, which: str, threads: int, target: Target) -> Frag
         layout = mma_operand(which, _outer(shape, which), shape.K, chosen.mma, chosen.grid)
     else:
         layout = scalar_operand(which, shape, threads)
-    return layout if shape.k_contiguous(which) else swap_dimensions(layout)
+    operand = shape.A if which == "A" else shape.B
+    stored = layout if shape.k_contiguous(which) else swap_dimensions(layout)
+    return of_rank(stored, operand.region.buffer.ndim)
 
 
 def _outer(shape: MatrixShape, which: str) -> int:
@@ -128,6 +132,15 @@ def scalar_operand(which: str, shape: MatrixShape, threads: int) -> FragmentLayo
     return FragmentLayout(
         (outer, shape.K), _without_ones(digits), (Replica(others, other_scale),) if others > 1 else ()
     )
+
+
+def of_rank(layout: FragmentLayout, rank: int) -> FragmentLayout:
+    """The same placement for a fragment with leading dimensions of one element."""
+    extra = rank - len(layout.shape)
+    if extra == 0:
+        return layout
+    digits = tuple(Digit(d.dim + extra, d.extent, d.stride, d.axis, d.scale) for d in layout.digits)
+    return FragmentLayout((1,) * extra + layout.shape, digits, layout.replicas)
 
 
 def swap_dimensions(layout: FragmentLayout) -> FragmentLayout:

@@ -10,14 +10,14 @@ from ...ir.build import binary, cast, const
 from ...ir.expr import Expr, Load, Var
 from ...ir.stmt import For, If, Let, Stmt, Store
 from .contract import MatrixContext
-from .layouts import operand_layout, scalar_accumulator, thread_grid
+from .layouts import accumulator_layout, operand_layout, thread_grid
 from .mma import check_layout
 from .shape import MatrixShape
 
 
 def lower_scalar(shape: MatrixShape, ctx: MatrixContext) -> tuple[Stmt, ...]:
     """Without clearing; the caller has done that."""
-    check_layout("C", shape, scalar_accumulator(shape.M, shape.N, ctx.threads), ctx)
+    check_layout("C", shape, accumulator_layout(shape.op, ctx.threads, ctx.target), ctx)
     for which, operand in (("A", shape.A), ("B", shape.B)):
         if operand.scope == FRAGMENT:
             check_layout(which, shape, operand_layout(shape.op, which, ctx.threads, ctx.target), ctx)
