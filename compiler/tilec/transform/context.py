@@ -1,0 +1,113 @@
+"""The state that passes share while one program is lowered."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..analysis.layout import FragmentLayout
+from ..ir.buffer import LOCAL, SHARED_DYN, Buffer
+from ..ir.build import const, const_int
+from ..ir.expr import Expr, Var
+from ..ir.stmt import Launch
+from ..target.chips import Target
+from .errors import LoweringError
+
+
+@dataclass
+class PassContext:
+    """``notes``: what the user may want to know about decisions (a fragment that is exchanged through shared memory ...)."""
+
+    target: Target
+    notes: list[str] = field(default_factory=list)
+    launches: dict[int, LaunchState] = field(default_factory=dict)
+    _count: int = 0
+
+    def fresh(self, name: str) -> str:
+        self._count += 1
+        return f"{name}_{self._count}"
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def state(self, number: int, launch: Launch) -> LaunchState:
+        """What is known about the ``number``-th launch of the program."""
+        if number not in self.launches:
+            self.launches[number] = LaunchState.of(launch, self)
+        return self.launches[number]
+
+
+@dataclass
+class LaunchState:
+    """One kernel of the program; implements what ``transform/matrix/contract.py`` asks for."""
+
+    passes: PassContext
+    thread_vars: tuple[Var, Var, Var]
+    extents: tuple[int, int, int]
+    layouts: dict[Buffer, FragmentLayout] = field(default_factory=dict)
+    loop_layouts: dict[int, FragmentLayout] = field(default_factory=dict)  # by id of the Parallel statement
+    shared_layouts: dict[Buffer, Any] = field(default_factory=dict)
+    phases: dict[Buffer, Buffer] = field(default_factory=dict)
+    tensor_plan: Any = None
+    tensor_base: Var | None = None
+    safe_values: dict[Buffer, Expr] = field(default_factory=dict)
+    _registers: dict[Buffer, Buffer] = field(default_factory=dict)
+    keep: list[Any] = field(default_factory=list)  # statements whose id() is a key must stay alive
+
+    @staticmethod
+    def of(launch: Launch, passes: PassContext) -> LaunchState:
+        extents = tuple(const_int(e) for e in launch.threads)
+        if any(e is None for e in extents):
+            raise LoweringError("The number of threads of this kernel is not known at compile time; give T.Kernel(..., threads=) constants.",
+                                launch.span)
+        thread_vars = launch.attrs.get("thread_vars")
+        if not thread_vars:
+            thread_vars = tuple(Var("int32", launch.span, n, "thread") for n in ("tx", "ty", "tz"))
+        return LaunchState(passes, tuple(thread_vars), extents)  # type: ignore[arg-type]
+
+    @property
+    def target(self) -> Target:
+        return self.passes.target
+
+    @property
+    def threads(self) -> int:
+        return self.extents[0] * self.extents[1] * self.extents[2]
+
+    @property
+    def thread(self) -> Expr:
+        """The thread's number within the block."""
+        x, y, z = self.extents
+        number: Expr = self.thread_vars[0]
+        if y > 1:
+            number = number + self.thread_vars[1] * x
+        if z > 1:
+            number = number + self.thread_vars[2] * (x * y)
+        return number
+
+    def layout_of(self, buffer: Buffer) -> FragmentLayout:
+        return self.layouts[buffer]
+
+    def registers_of(self, buffer: Buffer) -> Buffer:
+        if buffer not in self._registers:
+            count = self.layouts[buffer].registers
+            self._registers[buffer] = Buffer(buffer.name, (const(count),), buffer.dtype, LOCAL, buffer.span, attrs={"align": 16})
+        return self._registers[buffer]
+
+    def shared_element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
+        layout = self.shared_layouts.get(buffer)
+        return (buffer, indices) if layout is None else (buffer, layout.physical(buffer, indices))
+
+    def tensor_memory_of(self, buffer: Buffer) -> Expr:
+        from .matrix.tensor_memory import address
+
+        assert self.tensor_base is not None
+        return address(buffer, self.tensor_plan, self.tensor_base)
+
+    def phases_of(self, barriers: Buffer) -> Buffer | None:
+        return self.phases.get(barriers)
+
+    def temporary_shared(self, name: str, shape: tuple[int, ...], dtype: str, span: Any = None) -> Buffer:
+        return Buffer(self.passes.fresh(name), tuple(const(e) for e in shape), dtype, SHARED_DYN, span)
+
+    def temporary_local(self, name: str, count: int, dtype: str, span: Any = None) -> Buffer:
+        return Buffer(self.passes.fresh(name), (const(count),), dtype, LOCAL, span, attrs={"align": 16})

@@ -1,0 +1,64 @@
+"""The passes, as data, and running them."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from ..ir.program import TileProgram
+from ..target.chips import Target
+from .context import PassContext
+from .errors import LoweringError
+
+LOWER, OPTIMIZE = "LowerAndLegalize", "OptimizeForTarget"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """``where``: module and function, resolved when run, so that listing passes imports nothing."""
+
+    name: str
+    phase: str
+    doc: str
+    where: str
+
+    def apply(self, program: TileProgram, ctx: PassContext) -> TileProgram:
+        module, function = self.where.split(":")
+        return getattr(import_module(f"tilec.transform.{module}"), function)(program, ctx)
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass("refuse-unknown", LOWER, "refuse values that static evaluation could not know, and operators without a lowering", "legalize:refuse_unknown"),
+    Pass("canonical-indices", LOWER, "negative indices count from the end; views become accesses to their storage", "legalize:canonical_indices"),
+    Pass("software-pipeline", OPTIMIZE, "pipelined loops prefetch with cp.async into multiple buffers", "software_pipeline:pipeline_loops"),
+    Pass("expand-tiles", LOWER, "copies, fills, transposes, scans and atomics become parallel loops", "expand:expand_tiles"),
+    Pass("guard-accesses", LOWER, "reads outside a tensor give 0, writes vanish, unless proven inside", "guard:guard_accesses"),
+    Pass("infer-layouts", OPTIMIZE, "lay fragments and parallel loops out over threads and registers; swizzle shared tiles", "layouts:infer_layouts"),
+    Pass("lower-threads", OPTIMIZE, "tile statements become what one thread does", "threads:lower_threads"),
+    Pass("plan-shared-memory", OPTIMIZE, "places in the block's pool by liveness", "shared_memory:plan_shared_memory"),
+    Pass("insert-barriers", OPTIMIZE, "block barriers where threads exchange data through memory", "barriers:insert_barriers"),
+)
+CPU_PASSES: tuple[Pass, ...] = (Pass("lower-loops", LOWER, "tile operators become loops over whole tiles", "cpu_passes:lower_loops"),)
+
+
+def passes_for(target: Target) -> tuple[Pass, ...]:
+    return CPU_PASSES if target.kind == "cpu" else PASSES
+
+
+Observer = Callable[[Pass, TileProgram], None]
+
+
+def run_passes(program: TileProgram, target: Target, observer: Observer | None = None) -> TileProgram:
+    """The thread program (or, for the CPU, the program of loops). Raises LoweringError with a place."""
+    from .matrix.problem import MatrixProblem
+
+    ctx = PassContext(target)
+    try:
+        for p in passes_for(target):
+            program = p.apply(program, ctx)
+            if observer is not None:
+                observer(p, program)
+    except MatrixProblem as problem:
+        raise LoweringError(problem.message, problem.span, "matrix") from problem
+    program.attrs["notes"] = [*program.attrs.get("notes", ()), *ctx.notes]
+    return program
