@@ -37,7 +37,8 @@ def check_program(program: TileProgram, target: Target | Sequence[Target], api: 
     facts = Facts.of(program)
     version = api.version if api is not None else ""
     blamed: dict[Buffer, str] = {}
-    common = _run(RuleContext(program, facts, None, settings, blamed, version), problems)
+    on_gpu = any(t.kind == "cuda" for t in targets) and not any(s.attrs.get("is_cpu") is True for s in program.launches())
+    common = _run(RuleContext(program, facts, None, settings, blamed, version), problems) if on_gpu else []
     by_target = [(t, _run(RuleContext(program, facts, t, settings, dict(blamed), version), [*problems, *common])) for t in targets]
     return _ordered([*problems, *common, *merge_targets(by_target, explicit, TARGET_SUPPORT)])
 
@@ -120,6 +121,11 @@ def check_analysis(analysis: Any, targets: Sequence[Target], api: Api, settings:
         by_instance = []
         for instance in kernel.instances:
             program = make(kernel, instance)
+            if program is None:
+                continue
+            program.attrs["origin"] = instance.origin
+            if instance.function.kind == "plain":  # a function that is no factory may keep its prim_func to itself
+                program.attrs["problems"] = [p for p in program.attrs.get("problems", ()) if p.rule != "missing-return"]
             diagnostics = check_program(program, targets, api, settings, explicit)
             by_instance.append((instance, [replace(d, kernel=kernel.qualname) for d in diagnostics]))
         merged = merge_instances(kernel, by_instance)

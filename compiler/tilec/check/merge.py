@@ -48,21 +48,22 @@ def merge_instances(kernel: Any, by_instance: Sequence[tuple[Any, list[Diagnosti
         if len(found) == len(by_instance):
             merged.append(first)
             continue
-        which = [label(kernel, i, [x for x, _ in by_instance]) for i, _ in found]
-        shown = ", ".join(dict.fromkeys(w for w in which[:3] if w)) + (", ..." if len(which) > 3 else "")
-        merged.append(replace(first, message=f"{first.message} (for {shown})") if shown else first)
+        shown = label(kernel, [i for i, _ in found], [i for i, _ in by_instance])
+        merged.append(replace(first, message=f"{first.message} (for {shown})"))
     return merged
 
 
-def label(kernel: Any, instance: Any, instances: Sequence[Any]) -> str:
-    """The arguments that set an instance apart from the others: ``block_N=48``."""
-    mine = arguments(kernel, instance)
-    others = [arguments(kernel, i) for i in instances if i is not instance]
-    apart = {k: v for k, v in mine.items() if any(o.get(k) != v for o in others)}
-    chosen = apart or mine
-    # the arguments that no other instance shares come first; one that tells all is enough
-    alone = {k: v for k, v in chosen.items() if all(o.get(k) != v for o in others)}
-    return ", ".join(f"{k}={v}" for k, v in (dict(list(alone.items())[:1]) or chosen).items()) or getattr(instance, "text", "")
+def label(kernel: Any, failing: Sequence[Any], instances: Sequence[Any]) -> str:
+    """What sets the failing instances apart: the one argument whose values tell them from the others (``block_N=48``), else
+    the instances themselves."""
+    good = [arguments(kernel, i) for i in instances if not any(i is f for f in failing)]
+    bad = [arguments(kernel, i) for i in failing]
+    for name in reversed(list(bad[0])):  # the last parameters are the tile sizes and types
+        values = list(dict.fromkeys(a.get(name, "?") for a in bad))
+        if not set(values) & {a.get(name, "?") for a in good} and len(values) <= 4:
+            return ", ".join(f"{name}={v}" for v in values)
+    texts = list(dict.fromkeys(i.text for i in failing))
+    return ", ".join(texts[:2]) + (f" and {len(texts) - 2} more" if len(texts) > 2 else "")
 
 
 def arguments(kernel: Any, instance: Any) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ...ir.buffer import FRAGMENT, GLOBAL, LOCAL, SHARED, SHARED_DYN, Buffer
 from ...ir.build import const_int
 from ...ir.expr import Binary, Expr, Var
-from ...ir.stmt import For, Parallel
+from ...ir.stmt import For, Parallel, TileOp
 from ...source.span import Span
 from ..context import RuleContext
 from ..facts import Access, has_jump, is_runtime
@@ -36,8 +36,13 @@ def alloc_shape(ctx: RuleContext):
 @rule("alloc-symbolic")
 def alloc_symbolic(ctx: RuleContext):
     for buffer in ctx.facts.allocations(FRAGMENT):
-        if any(is_runtime(e) for e in buffer.shape):
+        if any(is_runtime(e) for e in buffer.shape) and not _gemm_operand(ctx, buffer):
             yield ctx.report(f"{buffer.name} is a fragment with a run-time extent; registers need a compile-time size", buffer.span, buffer=buffer)
+
+
+def _gemm_operand(ctx: RuleContext, buffer: Buffer) -> bool:
+    """A gemm tells about the extent itself (gemm-static-dims)."""
+    return any(isinstance(a.stmt, TileOp) and a.stmt.op in ("gemm", "wgmma_gemm") for a in ctx.facts.storage_uses.get(buffer, ()))
 
 
 # -- indices --------------------------------------------------------------------------------------------------------------
@@ -118,8 +123,10 @@ def _outside(access: Access, buffer: Buffer) -> tuple[str, str] | None:
             where = f"index {value}" if literal is not None else f"the index reaches {value}, which"
             effect = ("; the access is guarded: reads give 0, writes vanish" if buffer.scope == GLOBAL
                       else "; the access is not guarded and touches other memory")
+            # what a loop spread over threads does beyond a fragment's end depends on its layout, so it is no certain fault
+            spread = buffer.scope == FRAGMENT and literal is None and access.place.inside(Parallel)
             return (f"{where} is outside of {buffer.name}, whose dimension {dimension} has {size} element{'s' if size != 1 else ''}{effect}",
-                    "warning" if buffer.scope == GLOBAL else "error")
+                    "warning" if buffer.scope == GLOBAL or spread else "error")
     return None
 
 
