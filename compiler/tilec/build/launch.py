@@ -1,0 +1,60 @@
+"""Loading cubins and launching kernels through the CUDA driver API (ctypes on libcuda; torch holds the context)."""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+_MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_CLUSTER_NON_PORTABLE = 13  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+
+
+class LaunchError(Exception):
+    """The driver refused to load or launch a kernel, or the kernel failed."""
+
+
+class Driver:
+    """The calls used of libcuda, with every return code checked."""
+
+    def __init__(self) -> None:
+        for name in ("libcuda.so.1", "libcuda.so", "nvcuda.dll"):
+            try:
+                self._library = ctypes.CDLL(name)
+                break
+            except OSError:
+                continue
+        else:
+            raise LaunchError("the CUDA driver (libcuda) is not found on this machine")
+        self.check(self._library.cuInit(0), "cuInit")
+
+    def check(self, code: int, what: str) -> None:
+        if code != 0:
+            name = ctypes.c_char_p()
+            self._library.cuGetErrorString(code, ctypes.byref(name))
+            raise LaunchError(f"{what} failed: {name.value.decode() if name.value else f'error {code}'}")
+
+    def load(self, cubin: bytes) -> ctypes.c_void_p:
+        module = ctypes.c_void_p()
+        self.check(self._library.cuModuleLoadData(ctypes.byref(module), cubin), "loading the kernel")
+        return module
+
+    def function(self, module: ctypes.c_void_p, name: str, shared_bytes: int) -> ctypes.c_void_p:
+        handle = ctypes.c_void_p()
+        self.check(self._library.cuModuleGetFunction(ctypes.byref(handle), module, name.encode()), f"finding kernel {name}")
+        if shared_bytes > 48 * 1024:
+            self.check(self._library.cuFuncSetAttribute(handle, _MAX_DYNAMIC_SHARED, shared_bytes),
+                       f"allowing {shared_bytes} bytes of dynamic shared memory")
+        return handle
+
+    def allow_large_clusters(self, handle: ctypes.c_void_p) -> None:
+        self.check(self._library.cuFuncSetAttribute(handle, _CLUSTER_NON_PORTABLE, 1), "allowing large clusters")
+
+    def launch(self, handle: ctypes.c_void_p, grid: Sequence[int], block: Sequence[int], shared_bytes: int, stream: int, arguments: Sequence[Any]) -> None:
+        holders = list(arguments)
+        pointers = (ctypes.c_void_p * len(holders))(*[ctypes.cast(ctypes.byref(a), ctypes.c_void_p) for a in holders])
+        self.check(self._library.cuLaunchKernel(handle, *grid, *block, shared_bytes, ctypes.c_void_p(stream), pointers, None), "launching the kernel")
+
+
+C_TYPES = {"int8": ctypes.c_int8, "uint8": ctypes.c_uint8, "int16": ctypes.c_int16, "uint16": ctypes.c_uint16, "int32": ctypes.c_int32,
+           "uint32": ctypes.c_uint32, "int64": ctypes.c_int64, "uint64": ctypes.c_uint64, "float32": ctypes.c_float, "float64": ctypes.c_double,
+           "bool": ctypes.c_bool}

@@ -1,0 +1,141 @@
+"""The CUDA toolkit: finding nvcc, compiling to PTX and cubin, resource facts, disassembly."""
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..target.chips import Target
+from . import cache
+
+TIMEOUT = 180.0  # seconds for one compilation
+
+
+class ToolkitError(Exception):
+    """nvcc is missing, takes too long or rejects the source."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What ptxas reports for a kernel: 32-bit registers a thread, spilled bytes, stack bytes a thread, static shared bytes."""
+
+    registers: int
+    spill_bytes: int
+    stack_bytes: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True)
+class Compiled:
+    data: bytes  # the cubin, or PTX text
+    log: str
+    resources: dict[str, Resources]
+
+
+def find_nvcc() -> str | None:
+    """nvcc on PATH, under CUDA_HOME or CUDA_PATH, or in /usr/local/cuda."""
+    found = shutil.which("nvcc")
+    if found:
+        return found
+    for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
+        if root and (Path(root) / "bin" / "nvcc").is_file():
+            return str(Path(root) / "bin" / "nvcc")
+    return None
+
+
+def architecture(target: Target) -> str:
+    """``90a`` of ``sm_90a``."""
+    return target.name.removeprefix("sm_")
+
+
+def compile_source(source: str, target: Target, kind: str = "cubin") -> Compiled:
+    """Compile CUDA text to a ``cubin`` or ``ptx``, from the cache where it is there. Raises ToolkitError."""
+    nvcc = find_nvcc()
+    if nvcc is None:
+        raise ToolkitError("nvcc is not found; install the CUDA toolkit and put nvcc on PATH, or set CUDA_HOME")
+    name = cache.key("nvcc", nvcc, _version(nvcc), target.name, kind, source)
+    stored, log = cache.read(name), cache.read(name + ".log")
+    if stored is not None and log is not None:
+        text = log.decode("utf-8", "replace")
+        return Compiled(stored, text, parse_resources(text))
+    data, text = _run(nvcc, source, target, kind)
+    cache.write(name, data)
+    cache.write(name + ".log", text.encode())
+    return Compiled(data, text, parse_resources(text))
+
+
+def _version(nvcc: str) -> str:
+    try:
+        stat = os.stat(os.path.realpath(nvcc))
+    except OSError:
+        return ""
+    return f"{stat.st_size}-{stat.st_mtime_ns}"
+
+
+def _run(nvcc: str, source: str, target: Target, kind: str) -> tuple[bytes, str]:
+    with tempfile.TemporaryDirectory(prefix="tilec-") as folder:
+        text, out = Path(folder, "kernel.cu"), Path(folder, f"kernel.{kind}")
+        text.write_text(source, encoding="utf-8")
+        arch = architecture(target)
+        command = [nvcc, f"-{kind}", "-O3", "-std=c++17", "-Xptxas", "-v", "-gencode", f"arch=compute_{arch},code={'sm' if kind == 'cubin' else 'compute'}_{arch}",
+                   "-o", str(out), str(text)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, cwd=folder, check=False)
+        except subprocess.TimeoutExpired:
+            raise ToolkitError(f"nvcc did not finish within {TIMEOUT:.0f} seconds") from None
+        except OSError as error:
+            raise ToolkitError(f"nvcc could not be started: {error}") from None
+        log = done.stdout + done.stderr
+        if done.returncode != 0 or not out.is_file():
+            raise ToolkitError(f"nvcc rejects the generated source for {target.name}: {_first_error(log)}")
+        return out.read_bytes(), log
+
+
+def _first_error(log: str) -> str:
+    for line in log.splitlines():
+        if "error" in line.lower() or "fatal" in line.lower():
+            return line.strip()[:300]
+    return (log.strip().splitlines() or ["no message"])[-1][:300]
+
+
+_ENTRY = re.compile(r"Compiling entry function '(\w+)'")
+_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+def parse_resources(log: str) -> dict[str, Resources]:
+    """The figures of ``-Xptxas -v`` by kernel."""
+    found: dict[str, Resources] = {}
+    name, stack, spill = "", 0, 0
+    for line in log.splitlines():
+        entry = _ENTRY.search(line)
+        if entry:
+            name, stack, spill = entry.group(1), 0, 0
+        frame = _STACK.search(line)
+        if frame:
+            stack, spill = int(frame.group(1)), int(frame.group(2)) + int(frame.group(3))
+        used = _USED.search(line)
+        if used and name:
+            shared = _SHARED.search(line)
+            found[name] = Resources(int(used.group(1)), spill, stack, int(shared.group(1)) if shared else 0)
+    return found
+
+
+def disassemble(cubin: bytes) -> str:
+    """SASS of a cubin. Raises ToolkitError."""
+    nvcc = find_nvcc()
+    tool = shutil.which("cuobjdump") or (str(Path(os.path.realpath(nvcc)).parent / "cuobjdump") if nvcc else None)
+    if tool is None or not Path(tool).exists():
+        raise ToolkitError("cuobjdump is not found; it comes with the CUDA toolkit")
+    with tempfile.TemporaryDirectory(prefix="tilec-") as folder:
+        path = Path(folder, "kernel.cubin")
+        path.write_bytes(cubin)
+        done = subprocess.run([tool, "-sass", str(path)], capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        if done.returncode != 0:
+            raise ToolkitError(f"cuobjdump failed: {done.stderr.strip()[:300]}")
+        return done.stdout

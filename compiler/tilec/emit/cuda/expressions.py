@@ -1,0 +1,237 @@
+"""Expressions as CUDA text."""
+from __future__ import annotations
+
+from typing import Any
+
+from ...analysis.bounds import Ranges
+from ...ir import dtypes
+from ...ir.buffer import VAR, Buffer
+from ...ir.build import const, const_int
+from ...ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var
+from ...transform.errors import LoweringError
+from . import types
+from .functions import FLOAT_FUNCTIONS, PREDICATES
+
+_SYMBOL = {"add": "+", "sub": "-", "mul": "*", "div": "/", "truncdiv": "/", "truncmod": "%", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
+           "ne": "!=", "and": "&&", "or": "||", "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>"}
+_LEVEL = {"||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, "<=": 7, ">": 7, ">=": 7, "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10}
+FLOOR_HELPERS = {
+    "floordiv": "template <class T> __device__ __forceinline__ T tile_floordiv(T a, T b) {\n  T q = a / b;\n  return q - ((a % b != 0) && ((a < 0) != (b < 0)));\n}\n",
+    "floormod": "template <class T> __device__ __forceinline__ T tile_floormod(T a, T b) {\n  T r = a % b;\n  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;\n}\n",
+}
+
+
+class ExpressionPrinter:
+    """Prints expressions, and collects the device functions and headers they need."""
+
+    def __init__(self, ranges: Ranges):
+        self.ranges = ranges
+        self.names: dict[Any, str] = {}
+        self.sources: dict[str, str] = {}  # device functions by name, in order of first use
+        self.headers: set[str] = set()
+        self._taken: dict[str, int] = {}
+        self.substitute: dict[Any, str] = {}  # loads that were done beforehand (vector accesses)
+
+    def name(self, thing: Var | Buffer) -> str:
+        if thing not in self.names:
+            wanted = thing.name if thing.name.isidentifier() and thing.name not in _RESERVED else f"v_{thing.name}".replace(".", "_")
+            count = self._taken.get(wanted, 0)
+            self._taken[wanted] = count + 1
+            self.names[thing] = wanted if count == 0 else f"{wanted}_{count}"
+        return self.names[thing]
+
+    def type(self, dtype: str, span: Any = None) -> str:
+        if dtype in types.HEADERS:
+            self.headers.add(types.HEADERS[dtype])
+        return types.c_type(dtype, span)
+
+    def use(self, name: str, source: str) -> str:
+        self.sources.setdefault(name, source)
+        return name
+
+    # -- expressions ---------------------------------------------------------------------------------------------
+    def text(self, e: Expr, level: int = 0) -> str:
+        if e in self.substitute:
+            return self.substitute[e]
+        handler = _HANDLERS.get(type(e))
+        if handler is None:
+            raise LoweringError(f"{type(e).__name__} cannot be printed as CUDA", e.span)
+        return handler(self, e, level)
+
+    def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+        """The lvalue of an element."""
+        if buffer.scope == VAR and buffer.attrs.get("byte_offset") is None:
+            return self.name(buffer)
+        return f"{self.name(buffer)}[{self.text(self.offset(buffer, indices))}]"
+
+    def offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
+        """Elements from the start of the buffer."""
+        strides = buffer.strides or row_major(buffer.shape)
+        wide = _is_large(buffer)
+        total: Expr | None = None
+        for index, stride in zip(indices, strides):
+            if wide:
+                index = Cast("int64", None, index) if not isinstance(index, Const) else const(index.value, "int64")
+                stride = const(const_int(stride) or 0, "int64") if const_int(stride) is not None else Cast("int64", None, stride)
+            part = index * stride
+            total = part if total is None else total + part
+        return total if total is not None else const(0)
+
+
+_RESERVED = {"int", "float", "double", "char", "short", "long", "bool", "auto", "const", "if", "else", "for", "while", "do", "return", "break",
+             "continue", "switch", "case", "default", "struct", "class", "union", "enum", "void", "signed", "unsigned", "static", "extern", "this",
+             "template", "typename", "operator", "new", "delete", "register", "volatile", "half", "min", "max", "abs", "exp", "log", "sqrt", "pow", "pool",
+             "blockIdx", "threadIdx", "gridDim", "blockDim", "true", "false", "inline", "namespace", "using", "public", "private", "y0", "y1", "j0", "j1"}
+
+
+def row_major(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    strides: list[Expr] = []
+    step: Expr = const(1)
+    for extent in reversed(shape):
+        strides.insert(0, step)
+        step = step * extent
+    return tuple(strides)
+
+
+def _is_large(buffer: Buffer) -> bool:
+    """Whether element offsets may exceed 32 bits."""
+    extents = buffer.static_shape()
+    if extents is None or buffer.scope != "global":
+        return False
+    total = 1
+    for extent in extents:
+        total *= extent
+    return total >= 2**31
+
+
+def _const(p: ExpressionPrinter, e: Const, level: int) -> str:
+    if e.dtype in types.HEADERS:
+        p.headers.add(types.HEADERS[e.dtype])
+    return types.literal(e.value, e.dtype)
+
+
+def _var(p: ExpressionPrinter, e: Var, level: int) -> str:
+    return p.name(e)
+
+
+def _binary(p: ExpressionPrinter, e: Binary, level: int) -> str:
+    dtype = e.a.dtype
+    if e.op in ("min", "max"):
+        return _min_max(p, e, dtype)
+    if e.op == "pow":
+        return p.text(Call(e.dtype, e.span, "pow", (e.a, e.b)), level)
+    if e.op in ("floordiv", "floormod"):
+        return _floor(p, e, level)
+    if dtype in types.FLOAT8:
+        wide = Binary("float32" if e.dtype != "bool" else "bool", e.span, e.op, Cast("float32", None, e.a), Cast("float32", None, e.b))
+        return p.text(Cast(e.dtype, None, wide) if e.dtype != "bool" else wide, level)
+    if e.op in ("truncmod",) and dtypes.is_float(dtype):
+        return p.text(Call(e.dtype, e.span, "fmod", (e.a, e.b)), level)
+    symbol = _SYMBOL[e.op]
+    mine = _LEVEL[symbol]
+    a, b = p.text(e.a, mine), p.text(e.b, mine + 1)
+    text = f"{a} {symbol} {b}"
+    if dtypes.is_int(dtype) and dtypes.bits(dtype) < 32 and e.dtype == dtype:
+        return f"static_cast<{p.type(dtype)}>({text})"  # C++ computes narrow integers as int
+    return f"({text})" if mine < level else text
+
+
+def _floor(p: ExpressionPrinter, e: Binary, level: int) -> str:
+    if dtypes.is_float(e.dtype):
+        quotient = Call(e.dtype, None, "floor", (Binary(e.dtype, None, "div", e.a, e.b),))
+        if e.op == "floordiv":
+            return p.text(quotient, level)
+        return p.text(Binary(e.dtype, None, "sub", e.a, Binary(e.dtype, None, "mul", quotient, e.b)), level)
+    if dtypes.is_unsigned(e.dtype) or (p.ranges.proves_nonnegative(e.a) and _is_positive(p, e.b)):
+        return _binary(p, Binary(e.dtype, e.span, "truncdiv" if e.op == "floordiv" else "truncmod", e.a, e.b), level)
+    helper = p.use(f"tile_{e.op}", FLOOR_HELPERS[e.op])
+    return f"{helper}<{p.type(e.dtype)}>({p.text(e.a)}, {p.text(e.b)})"
+
+
+def _is_positive(p: ExpressionPrinter, e: Expr) -> bool:
+    low, _ = p.ranges.bounds(e)
+    return low is not None and low >= 1
+
+
+def _min_max(p: ExpressionPrinter, e: Binary, dtype: str) -> str:
+    if dtype in ("float32", "tfloat32", "float64"):
+        suffix = "f" if dtype != "float64" else ""
+        return f"f{e.op}{suffix}({p.text(e.a)}, {p.text(e.b)})"
+    if dtype in types.HALVES or dtype in types.FLOAT8:
+        wide = Binary("float32", e.span, e.op, Cast("float32", None, e.a), Cast("float32", None, e.b))
+        return p.text(Cast(dtype, None, wide))
+    a, b = p.text(e.a, 8), p.text(e.b, 8)
+    symbol = "<" if e.op == "min" else ">"
+    if isinstance(e.a, (Const, Var)) and isinstance(e.b, (Const, Var)):
+        return f"({a} {symbol} {b} ? {a} : {b})"
+    return f"{e.op}({p.text(e.a)}, {p.text(e.b)})" if dtypes.bits(dtype) >= 32 else f"static_cast<{p.type(dtype)}>({e.op}(int({a}), int({b})))"
+
+
+def _unary(p: ExpressionPrinter, e: Unary, level: int) -> str:
+    if e.dtype in types.FLOAT8:
+        return p.text(Cast(e.dtype, None, Unary("float32", None, e.op, Cast("float32", None, e.a))), level)
+    symbol = {"neg": "-", "not": "!", "bitnot": "~"}[e.op]
+    text = f"{symbol}{p.text(e.a, 11)}"
+    return f"static_cast<{p.type(e.dtype)}>({text})" if dtypes.is_int(e.dtype) and dtypes.bits(e.dtype) < 32 else (f"({text})" if level > 10 else text)
+
+
+def _cast(p: ExpressionPrinter, e: Cast, level: int) -> str:
+    p.type(e.dtype, e.span)
+    p.type(e.a.dtype, e.a.span)
+    if e.dtype == "bool":
+        return p.text(Binary("bool", None, "ne", e.a, const(0, e.a.dtype)), level)
+    return types.convert(p.text(e.a), e.a.dtype, e.dtype)
+
+
+def _select(p: ExpressionPrinter, e: Select, level: int) -> str:
+    return f"({p.text(e.cond, 1)} ? {p.text(e.then, 1)} : {p.text(e.other, 1)})"
+
+
+def _load(p: ExpressionPrinter, e: Load, level: int) -> str:
+    p.type(e.buffer.dtype, e.span)
+    return p.element(e.buffer, e.indices)
+
+
+def _call(p: ExpressionPrinter, e: Call, level: int) -> str:
+    attrs = e.attrs or {}
+    if e.op == "device_function":
+        p.use(attrs["name"], attrs["source"])
+        for header, mark in (("cuda_fp16.h", "__half"), ("cuda_bf16.h", "bfloat16"), ("cuda_fp8.h", "__nv_fp8")):
+            if mark in attrs["source"]:
+                p.headers.add(header)
+        return f"{attrs['name']}({', '.join(p.text(a) for a in e.args)})"
+    if e.op == "address_of":
+        load = e.args[0]
+        p.type(load.buffer.dtype, e.span)
+        return f"&{p.element(load.buffer, load.indices)}"
+    if e.op == "reinterpret":
+        return _reinterpret(p, e)
+    if e.op in PREDICATES:
+        return PREDICATES[e.op](p, e)
+    if e.op == "abs" and not dtypes.is_float(e.dtype):
+        return f"static_cast<{p.type(e.dtype)}>(abs({p.text(e.args[0])}))"
+    function = FLOAT_FUNCTIONS.get(e.op)
+    if function is None:
+        raise LoweringError(f"T.{e.op} cannot be compiled for CUDA yet", e.span)
+    if e.dtype in types.HALVES or e.dtype in types.FLOAT8:
+        wide = Call("float32", e.span, e.op, tuple(Cast("float32", None, a) for a in e.args))
+        return p.text(Cast(e.dtype, None, wide), level)
+    return function(e.dtype, [p.text(a) for a in e.args])
+
+
+def _reinterpret(p: ExpressionPrinter, e: Call) -> str:
+    source = e.args[0].dtype
+    if dtypes.bits(source) != dtypes.bits(e.dtype):
+        raise LoweringError(f"T.reinterpret between types of different size ({source} and {e.dtype})", e.span)
+    helper = p.use("tile_reinterpret", "template <class T, class S> __device__ __forceinline__ T tile_reinterpret(S value) {\n"
+                   "  T result;\n  __builtin_memcpy(&result, &value, sizeof(T));\n  return result;\n}\n")
+    return f"{helper}<{p.type(e.dtype)}>({p.text(e.args[0])})"
+
+
+def _unknown(p: ExpressionPrinter, e: Unknown, level: int) -> str:
+    raise LoweringError(f"a value is not known ({e.reason}); give an instance that fixes the kernel's parameters", e.span)
+
+
+_HANDLERS: dict[type, Any] = {
+    Const: _const, Var: _var, Binary: _binary, Unary: _unary, Cast: _cast, Select: _select, Load: _load, Call: _call, Unknown: _unknown,
+}
