@@ -203,3 +203,25 @@ def build_cpu(mod: Any) -> Any:
 def _first_line(error: Exception) -> str:
     lines = [text for text in str(error).splitlines() if text.strip()]
     return lines[-1][:400] if lines else type(error).__name__
+
+
+def host_module(name: str, params: Sequence[Any], body: Any, arch: str) -> Any:
+    """A host function that takes a packed call: TVM adds the checks of count, type, rank, dtype, extents, strides and device."""
+    target = tvm.target.Target({"kind": "cuda", "arch": arch}, host="llvm")
+    made = function(name, params, body).with_attr("target", target)
+    try:
+        return tirx.transform.MakePackedAPI()(module({name: made}))
+    except Exception as error:  # noqa: BLE001
+        raise TvmError(_first_line(error)) from error
+
+
+def packed_cpu(mod: Any) -> Any:
+    """A CPU module with TVM's argument checks."""
+    try:
+        return tirx.transform.MakePackedAPI()(tirx.transform.BindTarget(tvm.target.Target("llvm", host="llvm"))(mod))
+    except Exception as error:  # noqa: BLE001
+        raise TvmError(_first_line(error)) from error
+
+
+def data_pointer(buf: Any) -> Any:
+    return tirx.buffer_data(buf)

@@ -24,6 +24,10 @@ class CpuModule:
     def text(self) -> str:
         return T.script(self.module)
 
+    def host_text(self) -> str:
+        """The function as it is called: with TVM's checks of the arguments."""
+        return T.script(T.packed_cpu(self.module))
+
     def build(self) -> Any:
         compiled = T.build_cpu(self.module)
         return compiled[self.name]
