@@ -17,6 +17,7 @@ from .facts import Facts
 from .merge import merge_instances, merge_targets
 from .registry import BY_NAME, program_rules
 from .settings import OFF, Settings
+from .suppress import suppressed
 
 # Faults that say a kernel was not written for a chip. Where the user names no target, they rule the chip out instead.
 TARGET_SUPPORT = frozenset(("tmem-target", "op-target", "cluster-target", "barrier-target", "gemm-dtype-target", "atomic-tma-target", "smem-capacity",
@@ -130,7 +131,7 @@ def check_analysis(analysis: Any, targets: Sequence[Target], api: Api, settings:
             by_instance.append((instance, [replace(d, kernel=kernel.qualname) for d in diagnostics]))
         merged = merge_instances(kernel, by_instance)
         found += [d for d in merged if not any(_same_place(d.span, g.span) and g.severity == ERROR for g in general)]
-    return _ordered(_distinct_places(found))
+    return _ordered(suppressed(_distinct_places(found), analysis.source))
 
 
 def syntax_diagnostics(source: Any, settings: Settings) -> list[Diagnostic]:
