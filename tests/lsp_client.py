@@ -14,7 +14,18 @@ FAKE_SERVER = [sys.executable, str(Path(__file__).with_name("fake_compiler_serve
 
 
 def config(command: list[str]) -> ClientServerConfig:
-    return ClientServerConfig(server_command=command, client_factory=make_test_lsp_client)
+    return ClientServerConfig(server_command=command, client_factory=_make_client)
+
+
+def _make_client() -> LanguageClient:
+    client = make_test_lsp_client()
+    client.lens_refreshes = 0
+
+    @client.feature(types.WORKSPACE_CODE_LENS_REFRESH)
+    def refresh(*_):
+        client.lens_refreshes += 1
+
+    return client
 
 
 async def begin(client: LanguageClient, root: Path, encodings=None, **options) -> types.InitializeResult:

@@ -33,7 +33,15 @@ def check(analysis: Any, environment: Environment, preferences: Preferences, pro
         return []
     settings = Settings(frozenset(preferences.select), frozenset(preferences.ignore), dict(preferences.severities))
     targets = [chips.find(t) for t in environment.targets]
-    return check_analysis(analysis, targets, environment.api, settings, explicit=bool(preferences.target), programs=programs)
+    found = check_analysis(analysis, targets, environment.api, settings, explicit=bool(preferences.target), programs=programs)
+    torn = _torn_kernels(analysis)
+    return [d for d in found if d.kernel not in torn]
+
+
+def _torn_kernels(analysis: Any) -> set[str]:
+    """Kernels with a statement that does not parse: what they lack may stand in that statement, so nothing is said about them."""
+    broken = [span.line for _, span in analysis.source.syntax_errors]
+    return {k.qualname for k in analysis.kernels if any(k.first_line <= line <= k.span.end_line for line in broken)}
 
 
 def arguments(kernel: Any, instance: Any) -> dict[str, Any]:

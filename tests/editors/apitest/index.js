@@ -30,7 +30,7 @@ const tests = {
     const [d] = await until('diagnostics', () => { const l = vscode.languages.getDiagnostics(doc.uri); return l.length && l; });
     assert.equal(d.source, 'tile-lsp');
     assert.equal(d.code.value, 'TL101');
-    assert.equal(doc.getText(d.range), 'Paralel');
+    assert.equal(doc.getText(d.range), 'T.Paralel');
     const actions = await vscode.commands.executeCommand('vscode.executeCodeActionProvider', doc.uri, d.range);
     const fix = actions.find((a) => a.edit);
     assert.ok(fix, JSON.stringify(actions.map((a) => a.title)));
