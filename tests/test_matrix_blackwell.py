@@ -17,7 +17,9 @@ from tilec.target.chips import find
 from tilec.transform.matrix import barriers, tensor_memory
 from tilec.transform.matrix.lower import lower_matrix_op
 from tilec.transform.matrix.problem import MatrixProblem
-from tilec.transform.matrix.shared import canonical_tile, required_shared_layout
+from tilec.transform.matrix.shape import matrix_shape
+from tilec.transform.matrix.shared import LAYOUT_TYPE, canonical_tile, required_shared_layout
+from tilec.transform.matrix.tcgen05 import descriptor_strides, select_atom
 
 SM100 = find("sm_100a")
 
@@ -314,3 +316,24 @@ def test_gemm_into_tensor_memory_needs_a_barrier_and_the_right_target():
         lower_matrix_op(tmem_gemm(128, 32, 32), Context(SM100))
     with pytest.raises(MatrixProblem, match="does not have"):
         lower_matrix_op(tmem_gemm(128, 32, 32), Context(find("sm_90a")))
+
+
+@pytest.mark.parametrize(
+    "op, instruction, a, b",
+    [
+        # Instruction descriptor; leading, stride (16-byte units) and layout type of A and B: as TileLang 0.1.15 encodes
+        # them for sm_100a. Leading is free (None) where a single panel leaves nothing to lead to.
+        (tmem_gemm(128, 128, 64, "bfloat16"), 136316048, (1, 64, 2), (1, 64, 2)),
+        (tmem_gemm(128, 128, 64, "bfloat16", transpose_B=False), 136381584, (1, 64, 2), (512, 64, 2)),
+        (tmem_gemm(128, 32, 64, transpose_A=True, transpose_B=False), 134840336, (512, 64, 2), (None, 32, 4)),
+        (tmem_gemm(128, 64, 32, "float8_e4m3fn"), 135266320, (1, 16, 6), (1, 16, 6)),
+    ],
+)
+def test_descriptors_agree_with_tilelang(op, instruction, a, b):
+    shape = matrix_shape(op)
+    assert select_atom(shape, SM100).descriptor == instruction
+    for which, (leading, stride, layout) in (("A", a), ("B", b)):
+        tile = required_shared_layout(op, which, SM100)
+        mine = descriptor_strides(tile, shape.k_contiguous(which))
+        assert mine[1] // 16 == stride and LAYOUT_TYPE[tile.width] == layout
+        assert leading is None or mine[0] // 16 == leading

@@ -198,7 +198,7 @@ def _operand(which: str, shape: MatrixShape, atom: Atom, ctx: MatrixContext) -> 
     assert tile is not None
     contiguous = shape.k_contiguous(which)
     offset, column = _start_offset(which, shape, atom, tile)
-    leading, stride = _strides(tile, contiguous)
+    leading, stride = descriptor_strides(tile, contiguous)
     descriptor = Var("uint64", None, f"{which.lower()}_descriptor", "let")
     value = DESCRIPTOR.call(
         _base(operand.region, ctx),
@@ -247,7 +247,7 @@ def _start_offset(which: str, shape: MatrixShape, atom: Atom, tile: CanonicalTil
     return tile.place(row, column - inside) * (tile.bits // 8), inside
 
 
-def _strides(tile: CanonicalTile, k_contiguous: bool) -> tuple[int, int]:
+def descriptor_strides(tile: CanonicalTile, k_contiguous: bool) -> tuple[int, int]:
     """Leading and stride byte offsets of the descriptor (PTX ISA, "Strides"; CUTLASS make_umma_desc)."""
     if k_contiguous:
         # Unswizzled: from one 16-byte column to the next, and between groups of 8 rows. Swizzled: leading is unused.
