@@ -86,7 +86,8 @@ async def measure(lines: int, keys: int, pause: float) -> dict[str, list[float]]
         await asyncio.sleep(pause)
         pressed = {}
         for _ in range(keys):
-            pressed[typist.version + 1] = typist.key()
+            begun = typist.key()
+            pressed[typist.version] = begun
             await asyncio.sleep(0.12)
         await typist.diagnostics(typist.version)
         found["steadily"] = [min(t for v, t in typist.published.items() if v >= version) - begun for version, begun in pressed.items()]

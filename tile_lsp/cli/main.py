@@ -23,6 +23,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+# Python packages a command may lack -> the extra of tilec that brings them ("": tilec itself).
+_EXTRAS = {"tvm": "compile", "tvm_ffi": "compile", "torch": "run", "pygls": "", "lsprotocol": "", "rich": ""}
+
+
 class UsageError(Exception):
     """What the user asked for cannot be done; the text says where, why and what to do instead."""
 
@@ -81,7 +85,7 @@ def _command_module(name: str):
     except ModuleNotFoundError as error:
         if error.name == module:
             raise UsageError(f"the command {name!r} is not part of this installation; reinstall tilec.") from None
-        raise UsageError(_missing(error)) from None
+        raise
 
 
 class _Version(argparse.Action):
@@ -97,7 +101,7 @@ class _Version(argparse.Action):
 
 def _paragraph(error: Exception) -> str:
     """An exception in one paragraph."""
-    if isinstance(error, ModuleNotFoundError):
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in _EXTRAS:
         return _missing(error)
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror or error}."
@@ -109,9 +113,8 @@ def _paragraph(error: Exception) -> str:
 
 
 def _missing(error: ModuleNotFoundError) -> str:
-    extras = {"tvm": "compile", "tvm_ffi": "compile", "torch": "run", "pygls": None, "lsprotocol": None, "rich": None}
     name = (error.name or "").split(".")[0]
-    extra = extras.get(name)
+    extra = _EXTRAS.get(name)
     wanted = f"'tilec[{extra}]'" if extra else "tilec"
     return f"this command needs the Python package {name!r}, which is not installed here. Install it with: pip install {wanted}"
 

@@ -175,7 +175,7 @@ def lowered_markdown(question: LoweringQuestion, views: list[LoweredView], links
     return "\n\n".join(parts)
 
 
-_STAGE_NAMES = {"device": "IR", "cuda": "CUDA", "tile": "tile program", "legalized": "legalized"}
+_STAGE_NAMES = {"thread": "IR", "device": "device module", "cuda": "CUDA", "tile": "tile program", "legalized": "legalized"}
 
 
 def _with_helpers(text: str, lines: list[str]) -> list[str]:

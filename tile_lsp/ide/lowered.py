@@ -4,9 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-LANGUAGES = {"tile": "python", "legalized": "python", "host": "python", "device": "python", "cuda": "cuda-cpp", "ptx": "asm",
+LANGUAGES = {"tile": "python", "legalized": "python", "thread": "python", "host": "python", "device": "python", "cuda": "cuda-cpp", "ptx": "asm",
              "sass": "asm", "llvm": "llvm"}
-SUFFIXES = {"tile": ".py", "legalized": ".py", "host": ".py", "device": ".py", "cuda": ".cu", "ptx": ".ptx", "sass": ".sass", "llvm": ".ll"}
+SUFFIXES = {"tile": ".py", "legalized": ".py", "thread": ".py", "host": ".py", "device": ".py", "cuda": ".cu", "ptx": ".ptx", "sass": ".sass", "llvm": ".ll"}
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from .convert import to_place, to_range
 from .guard import guarded
 
 PATIENCE = 8.0  # seconds a hover waits for the compiler; the first one starts it
-STAGES = ("device", "cuda")
+STAGES = ("thread", "cuda")
 
 
 def register(server: TileServer) -> None:
@@ -56,7 +56,7 @@ def _links(server: TileServer, uri: str, question: ide.LoweringQuestion, views: 
     """Addresses that open whole stages: commands for a client with virtual documents, files for the others."""
     links = {}
     for view in views:
-        for stage in ("tile", "device", "cuda"):
+        for stage in ("tile", "thread", "cuda"):
             if server.virtual_documents:
                 arguments = [{"uri": uri, "kernel": question.kernel, "instance": question.instance, "target": view.target, "stage": stage}]
                 links[stage] = f"command:tile-lsp.showLowered?{quote(json.dumps(arguments))}"

@@ -1,0 +1,146 @@
+"""Lowering one kernel of a text in this process: for the command line and inside the compile worker, never in the server."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilec.check.diagnostic import ERROR, Diagnostic
+from tilec.evaluate import analyse, instantiate
+from tilec.ir.program import TileProgram
+from tilec.source.file import SourceFile
+from tilec.source.span import Span
+from tilec.target import chips
+
+from ..releases import manifest
+
+
+class Refused(Exception):
+    """The kernel cannot be lowered; the text is one paragraph with the place. ``diagnostics``: what the checker found."""
+
+    def __init__(self, message: str, diagnostics: tuple[Diagnostic, ...] = ()):
+        super().__init__(message)
+        self.diagnostics = diagnostics
+
+
+@dataclass(frozen=True)
+class Found:
+    """A kernel at one instance."""
+
+    analysis: Any
+    definition: Any
+    instance: Any
+    program: TileProgram
+
+
+def find_program(path: str, text: str, kernel: str = "", instance: str = "") -> Found:
+    """The kernel of that name (or the only one) at the wanted instance (or its first). Raises Refused."""
+    source = SourceFile(path, text)
+    analysis = analyse(source, instances=(instance,) if instance else ())
+    if instance and analysis.instance_errors:  # not an expression of this file: perhaps the text of a known instance
+        again = analyse(source)
+        if any(i.text == instance for k in again.kernels for i in k.instances):
+            analysis = again
+        else:
+            raise Refused(f"{path}: {analysis.instance_errors[0]}")
+    definition = _kernel(path, analysis, kernel)
+    chosen = next((i for i in definition.instances if i.text == instance), definition.instances[0] if definition.instances else None)
+    if chosen is None:
+        raise Refused(f"{path}: no arguments are known for {definition.name}; give some with --instance '{definition.name}(...)'")
+    return Found(analysis, definition, chosen, instantiate(analysis, definition, chosen))
+
+
+def _kernel(path: str, analysis: Any, name: str) -> Any:
+    names = ", ".join(k.qualname for k in analysis.kernels)
+    if not analysis.kernels:
+        errors = analysis.source.syntax_errors
+        why = f"; line {errors[0][1].line}: {errors[0][0]}" if errors else ""
+        raise Refused(f"{path} has no TileLang kernel{why}")
+    if name:
+        found = analysis.kernel(name)
+        if found is None:
+            raise Refused(f"{path} has no kernel {name!r}; its kernels: {names}")
+        return found
+    with_instance = [k for k in analysis.kernels if any(i.origin == "command" for i in k.instances)]
+    candidates = with_instance or analysis.kernels
+    if len(candidates) > 1:
+        raise Refused(f"{path} has several kernels; name one as {path}::NAME: {names}")
+    return candidates[0]
+
+
+def check(found: Found, target: chips.Target, version: str = "") -> None:
+    """Refuse what the checker calls an error, with the same diagnostics."""
+    from tilec.check.checker import check_analysis
+
+    definition, program = found.definition, found.program
+    only = replace(found.analysis, kernels=[replace(definition, instances=[found.instance])])
+    diagnostics = check_analysis(only, [target], manifest.load(version or "latest"), programs=lambda kernel, instance: program)
+    errors = tuple(d for d in diagnostics if d.severity == ERROR and (d.kernel or _inside(d.span, definition)))
+    if errors:
+        raise Refused("; ".join(f"{d.span}: {d.code} {d.message}" for d in errors), errors)
+    if program.attrs.get("incomplete"):
+        raise Refused(f"{definition.name_span}: {program.name} is not fully known: {program.attrs['incomplete']}")
+
+
+def _inside(span: Span, definition: Any) -> bool:
+    """The place belongs to the top-level statement that holds the kernel."""
+    top = definition.outermost
+    return min(top.lineno, definition.first_line) <= span.outermost().line <= (top.end_lineno or top.lineno)
+
+
+def compile_checked(found: Found, target: chips.Target, version: str = "", observer: Callable[..., None] | None = None) -> Any:
+    """The artifact of a program. Raises Refused for everything that can be wrong with the user's program."""
+    from tilec.pipeline import compile_program
+    from tilec.transform.errors import LoweringError
+
+    check(found, target, version)
+    try:
+        return compile_program(found.program, target, observer)
+    except LoweringError as error:
+        raise Refused(_with_place(str(error), error.span)) from error
+
+
+def stage_text(artifact: Any, stage: str) -> str:
+    """One stage's text. Raises Refused."""
+    from tilec.build.nvcc import ToolkitError
+    from tilec.pipeline import StageError
+    from tilec.transform.errors import LoweringError
+
+    try:
+        return artifact.text(stage)
+    except LoweringError as error:
+        raise Refused(_with_place(str(error), error.span)) from error
+    except (StageError, ToolkitError) as error:
+        raise Refused(str(error)) from error
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in ("tvm", "tvm_ffi"):
+            raise
+        raise Refused(f"the stage {stage} needs TVM, which is not installed here: pip install 'tilec[compile]'") from error
+    except Exception as error:
+        if type(error).__name__ != "TvmError":
+            raise
+        raise Refused(f"TVM refused the program: {error}") from error
+
+
+def _with_place(message: str, span: Span | None) -> str:
+    return f"{span.outermost()}: {message}" if span is not None else message
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """A ``lower`` request as the workers take it: ``{path, text, kernel, instance, target, stage}`` -> ``{text, lines, facts}`` or ``{error}``."""
+    try:
+        found = find_program(request["path"], request["text"], request.get("kernel", ""), request.get("instance", ""))
+        artifact = compile_checked(found, chips.find(request["target"]), request.get("tilelang_version", ""))
+        text = stage_text(artifact, request["stage"])
+        return {"text": text, "lines": [list(r) for r in artifact.runs(request["stage"])], "facts": flat_facts(artifact.facts())}
+    except (Refused, ValueError) as error:
+        return {"error": str(error)}
+
+
+def flat_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts a hover shows, of the first launch and the first compiled kernel."""
+    launch = (facts.get("launches") or [{}])[0]
+    resources = next(iter((facts.get("resources") or {}).values()), {})
+    return {"grid": launch.get("grid"), "threads": launch.get("threads"), "shared_bytes": launch.get("shared_bytes"),
+            "tmem_columns": facts.get("tmem_columns"), "registers": resources.get("registers"), "spills": resources.get("spill_bytes"),
+            "notes": facts.get("notes") or []}
