@@ -41,7 +41,13 @@ def check_program(program: TileProgram, target: Target | Sequence[Target], api: 
     on_gpu = any(t.kind == "cuda" for t in targets) and not any(s.attrs.get("is_cpu") is True for s in program.launches())
     common = _run(RuleContext(program, facts, None, settings, blamed, version), problems) if on_gpu else []
     by_target = [(t, _run(RuleContext(program, facts, t, settings, dict(blamed), version), [*problems, *common])) for t in targets]
-    return _ordered([*problems, *common, *merge_targets(by_target, explicit, TARGET_SUPPORT)])
+    return _ordered(_without_echoes([*problems, *common, *merge_targets(by_target, explicit, TARGET_SUPPORT)]))
+
+
+def _without_echoes(found: list[Diagnostic]) -> list[Diagnostic]:
+    """Hints and warnings about what an error is about as well."""
+    errors = [d.span for d in found if d.severity == ERROR]
+    return [d for d in found if d.severity == ERROR or not any(_same_place(d.span, e) for e in errors)]
 
 
 def _own_targets(program: TileProgram, targets: tuple[Target, ...]) -> tuple[Target, ...]:

@@ -8,7 +8,7 @@ from ..source.span import Span
 
 ERROR, WARNING, INFORMATION = "error", "warning", "information"
 SEVERITIES = (ERROR, WARNING, INFORMATION)
-PAGES_URL = "https://github.com/tilec/tilec/blob/main/docs/rules"
+PAGES_URL = "https://github.com/tilec/tilec/blob/main/compiler/tilec/check/pages"
 
 
 @dataclass(frozen=True, slots=True)

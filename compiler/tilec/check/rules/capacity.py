@@ -107,6 +107,8 @@ def _extent(ctx: RuleContext, loop: For | None, first: int, last: int) -> tuple[
 
 @rule("local-capacity")
 def local_capacity(ctx: RuleContext):
+    if ctx.blamed:
+        return  # sizes are wrong already
     for buffer in ctx.facts.allocations(FRAGMENT):
         place, size = ctx.facts.allocs[buffer], size_of(buffer)
         threads = thread_count(place.launch)

@@ -96,6 +96,30 @@ def gemm_rank(ctx: RuleContext):
                 break
 
 
+@rule("gemm-operand-scope")
+def gemm_scope(ctx: RuleContext):
+    for place in ctx.facts.ops(*GEMMS):
+        op = place.stmt
+        assert isinstance(op, TileOp)
+        C = op.args["C"]
+        tmem = isinstance(C, Region) and C.buffer.scope == TMEM
+        allowed = {"A": (*SHARED_SCOPES, TMEM if tmem else FRAGMENT), "B": (*SHARED_SCOPES, *(() if tmem or op.op == "wgmma_gemm" else (FRAGMENT,))),
+                   "C": {"gemm": (FRAGMENT, TMEM), "tcgen05_gemm": (TMEM,), "wgmma_gemm": (FRAGMENT,)}[op.op]}
+        for name in ("A", "B", "C"):
+            region = op.args[name]
+            if not isinstance(region, Region) or region.buffer.scope in allowed[name] or ctx.is_blamed(region.buffer):
+                continue
+            if name != "C" and op.op == "tcgen05_gemm" and not tmem:
+                continue  # C is the fault
+            wanted = {"A": "shared memory or " + ("tensor memory" if tmem else "a fragment"),
+                      "B": "shared memory" + ("" if tmem or op.op == "wgmma_gemm" else " or a fragment"),
+                      "C": {"gemm": "a fragment (or tensor memory on sm_100)", "tcgen05_gemm": "tensor memory (T.alloc_tmem)",
+                            "wgmma_gemm": "a fragment"}[op.op]}[name]
+            yield ctx.report(f"T.{op.op}: operand {name} ({region.buffer.name}) is in {scope_name(region.buffer)}; it must be in {wanted}",
+                             argument_span(op, name), (f"{region.buffer.name}", region.buffer.span), buffer=region.buffer)
+            break
+
+
 @rule("gemm-static-dims")
 def gemm_static(ctx: RuleContext):
     for g in gemms(ctx):
@@ -124,30 +148,6 @@ def gemm_shape(ctx: RuleContext):
             extra = " (with use_2cta each block holds half of B)" if letter == "N" and halved else ""
             yield ctx.report(f"{g.name}: {first} is {size(one)}, {second} is {size(two)}{flags}: {letter} differs ({x} and {y}){extra}", g.op.span,
                              (f"{first}: {one.buffer.name}", one.buffer.span), (f"{second}: {two.buffer.name}", two.buffer.span))
-            break
-
-
-@rule("gemm-operand-scope")
-def gemm_scope(ctx: RuleContext):
-    for place in ctx.facts.ops(*GEMMS):
-        op = place.stmt
-        assert isinstance(op, TileOp)
-        C = op.args["C"]
-        tmem = isinstance(C, Region) and C.buffer.scope == TMEM
-        allowed = {"A": (*SHARED_SCOPES, TMEM if tmem else FRAGMENT), "B": (*SHARED_SCOPES, *(() if tmem or op.op == "wgmma_gemm" else (FRAGMENT,))),
-                   "C": {"gemm": (FRAGMENT, TMEM), "tcgen05_gemm": (TMEM,), "wgmma_gemm": (FRAGMENT,)}[op.op]}
-        for name in ("A", "B", "C"):
-            region = op.args[name]
-            if not isinstance(region, Region) or region.buffer.scope in allowed[name] or ctx.is_blamed(region.buffer):
-                continue
-            if name != "C" and op.op == "tcgen05_gemm" and not tmem:
-                continue  # C is the fault
-            wanted = {"A": "shared memory or " + ("tensor memory" if tmem else "a fragment"),
-                      "B": "shared memory" + ("" if tmem or op.op == "wgmma_gemm" else " or a fragment"),
-                      "C": {"gemm": "a fragment (or tensor memory on sm_100)", "tcgen05_gemm": "tensor memory (T.alloc_tmem)",
-                            "wgmma_gemm": "a fragment"}[op.op]}[name]
-            yield ctx.report(f"T.{op.op}: operand {name} ({region.buffer.name}) is in {scope_name(region.buffer)}; it must be in {wanted}",
-                             argument_span(op, name), (f"{region.buffer.name}", region.buffer.span), buffer=region.buffer)
             break
 
 

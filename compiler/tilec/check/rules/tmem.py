@@ -53,6 +53,54 @@ def _row_span(buffer: Buffer):
     return buffer.shape[0].span or buffer.span
 
 
+# -- shapes of MMAs -----------------------------------------------------------------------------------------------------------
+def tcgen05_form(M: int, N: int, K: int, operand: str, accumulator: str, two_cta: bool) -> str | None:
+    """Why no TCGEN05 instruction does a product; None if one does."""
+    half = operand in ("float16", "bfloat16") and accumulator == "float32"
+    small = operand in (*dtypes.FLOAT8, *dtypes.FLOAT6, *dtypes.FLOAT4) and accumulator in ("float32", "float16")
+    integer = operand in ("int8", "uint8") and accumulator == "int32"
+    if not (half or small or integer):
+        return f"TCGEN05 has no form {operand} -> {accumulator} (float16 and bfloat16 -> float32, 8-, 6- and 4-bit floats -> float32 or float16, int8 -> int32)"
+    step = 16 if half else 32
+    if K % step:
+        return f"K is {K}; TCGEN05 takes {operand} in steps of {step}"
+    if two_cta:
+        return None if M % 64 == 0 and N % (32 if integer else 16) == 0 else f"no two-CTA form for {M} rows and {N} columns"
+    if M % 128 == 0:
+        return None if N % 16 == 0 else f"N is {N}; with 128 rows it must be a multiple of 16"
+    if M not in (32, 64) and M % 32:
+        return f"M is {M}; TCGEN05 takes 32, 64 or multiples of 128 rows"
+    if M % 64 == 0 and not half:
+        return None if N % 8 == 0 else f"N is {N}; with {M} rows it must be a multiple of 8"
+    if N % 64 == 0:
+        return None
+    return f"with {M} rows N must be 64, 128 or 256, not {N}"
+
+
+@rule("tcgen05-shape")
+def tcgen05_shape(ctx: RuleContext):
+    for g in gemms(ctx):
+        if not g.is_tcgen05 or g.M is None or g.N is None or g.K is None or g.M != g.M_A or g.K != g.K_B or not known(g.A.dtype, g.B.dtype, g.C.dtype):
+            continue
+        if ctx.is_blamed(g.A.buffer, g.B.buffer, g.C.buffer):
+            continue
+        two = g.op.args.get("use_2cta")
+        if two not in (None, False, True, 0, 1) or (two and g.N_B is None):
+            continue
+        operand = g.B.dtype if g.A.buffer.scope == TMEM else g.A.dtype
+        family = (*dtypes.FLOAT8, *dtypes.FLOAT6, *dtypes.FLOAT4)
+        if g.A.dtype != g.B.dtype and g.A.buffer.scope != TMEM and not (g.A.dtype in family and g.B.dtype in family) and {g.A.dtype, g.B.dtype} != {"int8", "uint8"}:
+            yield ctx.report(f"{g.name}: A is {g.A.dtype}, B is {g.B.dtype}; both operands must have one type", g.op.span, name="tcgen05-shape")
+            continue
+        reason = tcgen05_form(g.M, g.N, g.K, operand, g.C.dtype, bool(two))
+        if reason:
+            yield ctx.report(f"{g.name}: {reason}", g.op.span, *_operands(g), buffer=g.C.buffer)
+
+
+def _operands(g: Gemm):
+    return [(f"{n}: {r.buffer.name}", r.buffer.span) for n, r in (("A", g.A), ("B", g.B), ("C", g.C))]
+
+
 # -- columns ------------------------------------------------------------------------------------------------------------------
 def columns(buffer: Buffer, laid_out: bool, accumulates: bool = False) -> int | None:
     """The 32-bit columns a buffer needs; None if that is not known.
@@ -297,56 +345,9 @@ def tcgen05_wait(ctx: RuleContext):
                              ("the MMA", pending[-1].stmt.span))
 
 
-def tcgen05_form(M: int, N: int, K: int, operand: str, accumulator: str, two_cta: bool) -> str | None:
-    """Why no TCGEN05 instruction does a product; None if one does."""
-    half = operand in ("float16", "bfloat16") and accumulator == "float32"
-    small = operand in (*dtypes.FLOAT8, *dtypes.FLOAT6, *dtypes.FLOAT4) and accumulator in ("float32", "float16")
-    integer = operand in ("int8", "uint8") and accumulator == "int32"
-    if not (half or small or integer):
-        return f"TCGEN05 has no form {operand} -> {accumulator} (float16 and bfloat16 -> float32, 8-, 6- and 4-bit floats -> float32 or float16, int8 -> int32)"
-    step = 16 if half else 32
-    if K % step:
-        return f"K is {K}; TCGEN05 takes {operand} in steps of {step}"
-    if two_cta:
-        return None if M % 64 == 0 and N % (32 if integer else 16) == 0 else f"no two-CTA form for {M} rows and {N} columns"
-    if M % 128 == 0:
-        return None if N % 16 == 0 else f"N is {N}; with 128 rows it must be a multiple of 16"
-    if M not in (32, 64) and M % 32:
-        return f"M is {M}; TCGEN05 takes 32, 64 or multiples of 128 rows"
-    if M % 64 == 0 and not half:
-        return None if N % 8 == 0 else f"N is {N}; with {M} rows it must be a multiple of 8"
-    if N % 64 == 0:
-        return None
-    return f"with {M} rows N must be 64, 128 or 256, not {N}"
-
-
-@rule("tcgen05-shape")
-def tcgen05_shape(ctx: RuleContext):
-    for g in gemms(ctx):
-        if not g.is_tcgen05 or g.M is None or g.N is None or g.K is None or g.M != g.M_A or g.K != g.K_B or not known(g.A.dtype, g.B.dtype, g.C.dtype):
-            continue
-        if ctx.is_blamed(g.A.buffer, g.B.buffer, g.C.buffer):
-            continue
-        two = g.op.args.get("use_2cta")
-        if two not in (None, False, True, 0, 1) or (two and g.N_B is None):
-            continue
-        operand = g.B.dtype if g.A.buffer.scope == TMEM else g.A.dtype
-        family = (*dtypes.FLOAT8, *dtypes.FLOAT6, *dtypes.FLOAT4)
-        if g.A.dtype != g.B.dtype and g.A.buffer.scope != TMEM and not (g.A.dtype in family and g.B.dtype in family) and {g.A.dtype, g.B.dtype} != {"int8", "uint8"}:
-            yield ctx.report(f"{g.name}: A is {g.A.dtype}, B is {g.B.dtype}; both operands must have one type", g.op.span, name="tcgen05-shape")
-            continue
-        reason = tcgen05_form(g.M, g.N, g.K, operand, g.C.dtype, bool(two))
-        if reason:
-            yield ctx.report(f"{g.name}: {reason}", g.op.span, *_operands(g))
-
-
 @rule("tmem-warpgroup")
 def tcgen05_warps(ctx: RuleContext):
     for g in gemms(ctx):
         threads = thread_count(g.place.launch)
         if g.is_tcgen05 and threads is not None and threads % 32 and not g.place.is_thread_dependent():
             yield ctx.report(f"{g.name} into tensor memory is issued by whole warps; the block has {threads} threads", g.op.span)
-
-
-def _operands(g: Gemm):
-    return [(f"{n}: {r.buffer.name}", r.buffer.span) for n, r in (("A", g.A), ("B", g.B), ("C", g.C))]

@@ -117,7 +117,7 @@ def call_api(ev: Evaluator, function: Api, args: list[Any], kwargs: dict[str, An
     signature, handler = entry
     bound = bind(ev, function.name, signature, args, kwargs, node)
     if bound is None:
-        return unknown(f"T.{function.name} with arguments that do not fit")
+        return _unsupported(ev, function, args, kwargs, node)
     return handler(ev, bound)
 
 

@@ -1,0 +1,56 @@
+"""The examples in the rules' pages: the first block of each gives exactly the marked diagnostics, the second none."""
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tilec.check import check_analysis
+from tilec.check.registry import BY_NAME, PAGES
+from tilec.evaluate import analyse
+from tilec.source.file import SourceFile
+from tilec.target.chips import DECLARED, find
+
+from tile_lsp.releases import manifest
+
+BLOCK = re.compile(r"^```python(?P<info>[^\n]*)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
+MARK = re.compile(r"#\s*(?P<severity>error|warning|information): \[(?P<name>[a-z0-9-]+)\]")
+NAMES = sorted(p.stem for p in PAGES.glob("*.md"))
+
+
+def blocks(name: str) -> list[tuple[dict[str, str], str]]:
+    page = (PAGES / f"{name}.md").read_text()
+    return [(dict(item.split("=") for item in m["info"].split()), m["text"]) for m in BLOCK.finditer(page)]
+
+
+def marked(text: str) -> set[tuple[int, str, str]]:
+    return {(n, m["severity"], m["name"]) for n, line in enumerate(text.splitlines(), 1) for m in MARK.finditer(line)}
+
+
+def reported(options: dict[str, str], text: str) -> set[tuple[int, str, str]]:
+    chosen = (options["target"],) if "target" in options else DECLARED
+    api = manifest.load(options.get("version", "latest"))
+    found = check_analysis(analyse(SourceFile("page.py", text)), [find(t) for t in chosen], api, explicit="target" in options)
+    return {(d.span.line, d.severity, d.name) for d in found}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_page(name: str) -> None:
+    bad, good = blocks(name)
+    assert any(n == name for _, _, n in marked(bad[1])), "the first block shows the rule"
+    assert reported(*bad) == marked(bad[1])
+    assert not marked(good[1])
+    assert reported(*good) == set()
+
+
+def test_pages_belong_to_rules() -> None:
+    for name in NAMES:
+        head = (PAGES / f"{name}.md").read_text().splitlines()[0]
+        assert head == f"# {name} ({BY_NAME[name].code})"
+
+
+def test_index_lists_every_rule() -> None:
+    index = (Path(__file__).parents[1] / "docs" / "rules" / "README.md").read_text()
+    for rule in BY_NAME.values():
+        assert f"| {rule.code} |" in index
+        assert f"`{rule.name}`" in index or f"[{rule.name}]" in index
