@@ -1,0 +1,184 @@
+"""Expressions over a box of iterations: every variable is a tensor or number that broadcasts over the box."""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...ir import dtypes
+from ...ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var
+from .memory import Unsupported, compute_dtype, convert, wrap
+
+
+def evaluate(state: Any, e: Expr, mask: torch.Tensor | None) -> torch.Tensor:
+    """The value of an expression as a tensor; ``mask`` tells which iterations take part (None: all)."""
+    handler = _HANDLERS.get(type(e))
+    if handler is None:
+        raise Unsupported(f"{type(e).__name__} is not interpreted", e.span)
+    return handler(state, e, mask)
+
+
+def integer(state: Any, e: Expr) -> int:
+    """A value that is the same for all iterations, as a number."""
+    value = evaluate(state, e, None)
+    if value.numel() != 1:
+        first = value.reshape(-1)[0]
+        if not bool((value == first).all()):
+            raise Unsupported("a bound or condition that differs between threads", e.span)
+        value = first
+    return int(value.item())
+
+
+def _const(state: Any, e: Const, mask: Any) -> torch.Tensor:
+    return torch.tensor(e.value, dtype=compute_dtype(e.dtype))
+
+
+def _var(state: Any, e: Var, mask: Any) -> torch.Tensor:
+    value = state.values.get(e)
+    if value is None:
+        raise Unsupported(f"the value of {e.name} is not known", e.span)
+    return value
+
+
+def _unknown(state: Any, e: Unknown, mask: Any) -> torch.Tensor:
+    raise Unsupported(f"a value is not known ({e.reason}); give an instance that fixes the kernel's parameters", e.span)
+
+
+def _binary(state: Any, e: Binary, mask: Any) -> torch.Tensor:
+    a = evaluate(state, e.a, mask)
+    if e.op in ("and", "or"):
+        b = evaluate(state, e.b, _narrow(mask, a if e.op == "and" else ~a))
+        return a & b if e.op == "and" else a | b
+    b = evaluate(state, e.b, mask)
+    return compute(e.op, a, b, e.a.dtype)
+
+
+def _narrow(mask: torch.Tensor | None, cond: torch.Tensor) -> torch.Tensor:
+    return cond if mask is None else mask & cond
+
+
+_COMPARE = {"lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge, "eq": torch.eq, "ne": torch.ne}
+
+
+def compute(op: str, a: torch.Tensor, b: torch.Tensor, dtype: str) -> torch.Tensor:
+    """One operation in ``dtype``, rounded to it."""
+    if op in _COMPARE:
+        return _COMPARE[op](a, b)
+    if dtype.startswith("float8"):
+        from .memory import saturate
+
+        return saturate(_arithmetic(op, a, b, "float32"), dtype)
+    return wrap(_arithmetic(op, a, b, dtype), dtype)
+
+
+def _arithmetic(op: str, a: torch.Tensor, b: torch.Tensor, dtype: str) -> torch.Tensor:
+    if op == "add":
+        return a + b
+    if op == "sub":
+        return a - b
+    if op == "mul":
+        return a * b
+    if op in ("min", "max"):
+        return _extremum(op, a, b, dtype)
+    if op in ("div", "floordiv", "floormod", "truncdiv", "truncmod"):
+        return _divide(op, a, b, dtype)
+    if op == "pow":
+        return torch.pow(a, b)
+    if op in ("bitand", "bitor", "bitxor"):
+        return {"bitand": torch.bitwise_and, "bitor": torch.bitwise_or, "bitxor": torch.bitwise_xor}[op](a, b)
+    if op == "shl":
+        return torch.bitwise_left_shift(a, b)
+    if op == "shr":
+        return torch.bitwise_right_shift(a, b)
+    raise Unsupported(f"operation {op}")
+
+
+def _extremum(op: str, a: torch.Tensor, b: torch.Tensor, dtype: str) -> torch.Tensor:
+    """fmin and fmax: a NaN yields to a number."""
+    if dtypes.is_float(dtype):
+        return (torch.fmin if op == "min" else torch.fmax)(a, b)
+    return (torch.minimum if op == "min" else torch.maximum)(a, b)
+
+
+def _divide(op: str, a: torch.Tensor, b: torch.Tensor, dtype: str) -> torch.Tensor:
+    if dtypes.is_float(dtype):
+        if op == "div":
+            return a / b
+        if op == "floordiv":
+            return torch.floor(a / b)
+        return torch.fmod(a, b) if op == "truncmod" else a - torch.floor(a / b) * b
+    b = torch.where(b == 0, torch.ones_like(b), b)  # division by zero yields anything; it must not stop the run
+    if op == "floordiv":
+        return torch.div(a, b, rounding_mode="floor")
+    if op == "floormod":
+        return torch.remainder(a, b)
+    quotient = torch.div(a, b, rounding_mode="trunc")
+    return quotient if op in ("truncdiv", "div") else a - quotient * b
+
+
+def _unary(state: Any, e: Unary, mask: Any) -> torch.Tensor:
+    a = evaluate(state, e.a, mask)
+    if e.op == "neg":
+        return -a
+    return ~a if e.op == "bitnot" else ~(a.to(torch.bool))
+
+
+def _cast(state: Any, e: Cast, mask: Any) -> torch.Tensor:
+    return convert(evaluate(state, e.a, mask), e.a.dtype, e.dtype)
+
+
+def _select(state: Any, e: Select, mask: Any) -> torch.Tensor:
+    cond = evaluate(state, e.cond, mask)
+    then = evaluate(state, e.then, _narrow(mask, cond))
+    other = evaluate(state, e.other, _narrow(mask, ~cond))
+    return torch.where(cond, then, other)
+
+
+def _load(state: Any, e: Load, mask: Any) -> torch.Tensor:
+    indices = [evaluate(state, i, mask) for i in e.indices]
+    return state.load(e.buffer, indices, mask, e.span)
+
+
+# -- functions ----------------------------------------------------------------------------------------------------------------
+_FUNCTIONS: dict[str, Any] = {
+    "exp": torch.exp, "exp2": torch.exp2, "exp10": lambda x: torch.pow(torch.tensor(10.0, dtype=x.dtype), x), "log": torch.log, "log2": torch.log2,
+    "log10": torch.log10, "log1p": torch.log1p, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "sin": torch.sin, "cos": torch.cos, "tan": torch.tan,
+    "sinh": torch.sinh, "cosh": torch.cosh, "tanh": torch.tanh, "asin": torch.asin, "acos": torch.acos, "atan": torch.atan, "asinh": torch.asinh,
+    "acosh": torch.acosh, "atanh": torch.atanh, "erf": torch.erf, "sigmoid": torch.sigmoid, "floor": torch.floor, "ceil": torch.ceil,
+    "trunc": torch.trunc, "nearbyint": torch.round, "abs": torch.abs, "pow": torch.pow, "fmod": torch.fmod, "atan2": torch.atan2,
+    "hypot": torch.hypot, "copysign": torch.copysign, "round": lambda x: torch.trunc(x + torch.copysign(torch.full_like(x, 0.5), x)),
+    "ieee_fsqrt": torch.sqrt, "ieee_frcp": torch.reciprocal, "ieee_frsqrt": torch.rsqrt, "ieee_add": torch.add, "ieee_sub": torch.sub,
+    "ieee_mul": torch.mul, "ieee_fdiv": torch.div, "isnan": torch.isnan, "isinf": torch.isinf, "isfinite": torch.isfinite,
+}
+for _name in ("exp", "exp10", "log", "log2", "log10", "sin", "cos", "tan"):
+    _FUNCTIONS[f"__{_name}"] = _FUNCTIONS[_name]
+
+
+def _call(state: Any, e: Call, mask: Any) -> torch.Tensor:
+    if e.op.startswith("atomic_"):
+        return state.atomic_element(e, mask)
+    if e.op == "reinterpret":
+        return _reinterpret(state, e, mask)
+    function = _FUNCTIONS.get(e.op)
+    if function is None:
+        raise Unsupported(f"T.{e.op} is not interpreted", e.span)
+    args = [evaluate(state, a, mask) for a in e.args]
+    source = e.args[0].dtype
+    if e.op in ("isnan", "isinf", "isfinite"):
+        return function(args[0].float() if dtypes.is_float(source) else args[0])
+    if dtypes.is_float(source) and dtypes.bits(source) < 32 and e.op != "abs":
+        result = function(*[a.float() for a in args])  # narrow floats are computed in float32 and rounded once
+        return convert(result, "float32", e.dtype)
+    return function(*args)
+
+
+def _reinterpret(state: Any, e: Call, mask: Any) -> torch.Tensor:
+    value = evaluate(state, e.args[0], mask)
+    if value.element_size() != compute_dtype(e.dtype).itemsize or dtypes.bits(e.dtype) != value.element_size() * 8:
+        raise Unsupported(f"T.reinterpret from {e.args[0].dtype} to {e.dtype} is not interpreted", e.span)
+    return value.contiguous().view(compute_dtype(e.dtype))
+
+
+_HANDLERS: dict[type, Any] = {
+    Const: _const, Var: _var, Unknown: _unknown, Binary: _binary, Unary: _unary, Cast: _cast, Select: _select, Load: _load, Call: _call,
+}
