@@ -126,9 +126,10 @@ def _check_call(use: ApiUse, api: Api, settings: Settings) -> Iterator[Diagnosti
         return
     by_name = {p.name: p for p in parameters if not p.kind.startswith("var_") and p.kind != "positional_only"}
     takes_any = any(p.kind == "var_keyword" for p in parameters)
-    bad = False
+    forwards_dtype = api.kind(use.name, use.module) == "op"  # TIR's wrappers take dtype= and put it where the operator wants it
+    bad = forwards_dtype and any(k == "dtype" for k, _ in call.keywords)
     for keyword, span in call.keywords:
-        if keyword not in by_name and not takes_any:
+        if keyword not in by_name and not takes_any and not (forwards_dtype and keyword == "dtype"):
             bad = True
             yield _unknown_keyword(use, api, settings, keyword, span, list(by_name))
     if not bad and not call.has_star:

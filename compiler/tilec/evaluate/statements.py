@@ -125,8 +125,7 @@ def _annassign(ev: Evaluator, node: ast.AnnAssign, scope: Scope) -> None:
 
         annotation = evaluate(ev, node.annotation, scope)
         if node.value is None:
-            if isinstance(annotation, TensorType):
-                annotate_name(ev, node, annotation, scope)
+            annotate_name(ev, node, annotation, scope)
             return
     if node.value is not None:
         assign_target(ev, node.target, evaluate(ev, node.value, scope), scope)

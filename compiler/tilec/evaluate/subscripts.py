@@ -21,14 +21,14 @@ def get_item(ev: Evaluator, base: Any, index: Any, node: ast.Subscript) -> Any:
         from .tile.elements import as_scalar
 
         return as_scalar(base)
-    if is_unknown(index) or _has_unknown(index):
-        return unknown("item")
-    if isinstance(base, (list, tuple, str, range, dict, bytes)):
-        return _host_item(ev, base, index, node)
     if isinstance(base, Api):
         from .tile.registry import subscript_api
 
         return subscript_api(ev, base, index, node)
+    if is_unknown(index) or _has_unknown(index):
+        return unknown("item")
+    if isinstance(base, (list, tuple, str, range, dict, bytes)):
+        return _host_item(ev, base, index, node)
     if isinstance(base, Class):
         return base  # a generic
     if isinstance(base, HostTensor):

@@ -135,9 +135,13 @@ def make_parameter(ev: Evaluator, name: str, annotation: Any, where: ast.AST) ->
     return unknown(f"parameter {name}")
 
 
-def annotate_name(ev: Evaluator, node: ast.AnnAssign, annotation: TensorType, scope: Scope) -> None:
+def annotate_name(ev: Evaluator, node: ast.AnnAssign, annotation: Any, scope: Scope) -> None:
     """``A: T.Tensor((M, N), dtype)`` as a statement of an eager kernel: declares a parameter."""
     assert isinstance(node.target, ast.Name) and ev.builder is not None
+    if not isinstance(annotation, TensorType):
+        if is_unknown(annotation):
+            ev.builder.attrs["unknown_params"] = True
+        return
     name = node.target.id
     given = ev.builder.arguments.get(name)
     if isinstance(given, HostTensor):
