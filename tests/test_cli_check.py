@@ -1,0 +1,192 @@
+"""``tile-lsp check``, ``rule`` and ``doctor`` as a user meets them."""
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tile_lsp.cli.main import main
+
+GOOD = '''import tilelang.language as T
+
+@T.prim_func
+def main(X: T.Tensor((1024,), "float32"), Y: T.Tensor((1024,), "float32")):
+    with T.Kernel(8, threads=128) as bx:
+        s = T.alloc_shared((128,), "float32")
+        T.copy(X[bx * 128], s)
+        T.copy(s, Y[bx * 128])
+'''
+BAD = GOOD.replace("T.copy(X[bx * 128], s)", "T.copy(X, s)")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(["check", *arguments])
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def test_clean(folder: Path, capsys) -> None:
+    (folder / "a.py").write_text(GOOD)
+    assert run(capsys) == (0, "No faults found (1 file, 1 kernel, 1 instance, TileLang 0.1.15).\n", "")
+
+
+def test_full(folder: Path, capsys) -> None:
+    (folder / "a.py").write_text(BAD)
+    code, out, _ = run(capsys, "a.py")
+    assert code == 1
+    lines = out.splitlines()
+    assert lines[0].startswith("error[TL901] T.copy of whole buffers of different shape: X is 1024, s is 128")
+    assert lines[1:5] == [" --> a.py:7:9", "  |", "7 |         T.copy(X, s)", "  |         ^^^^^^^^^^^^"]
+    assert "Found 1 error (1 file" in lines[-1]
+
+
+def test_concise_statistics_and_exit_zero(folder: Path, capsys) -> None:
+    (folder / "a.py").write_text(BAD)
+    code, out, _ = run(capsys, "--output-format", "concise", "--statistics", "--exit-zero", "a.py")
+    assert code == 0
+    assert out.splitlines()[0].startswith("a.py:7:9: error TL901 ")
+    assert "    1 TL901 copy-extents" in out
+
+
+def test_json(folder: Path, capsys) -> None:
+    (folder / "a.py").write_text(BAD)
+    code, out, _ = run(capsys, "--output-format", "json", "a.py")
+    (only,) = json.loads(out)
+    assert code == 1
+    assert (only["path"], only["code"], only["kernel"]) == ("a.py", "TL901", "main")
+    (folder / "a.py").write_text(GOOD)
+    assert json.loads(run(capsys, "--output-format", "json", "a.py")[1]) == []
+
+
+def test_stdin(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(BAD))
+    code, out, _ = run(capsys, "-", "--stdin-filename", "kernels/x.py", "--output-format", "concise")
+    assert code == 1
+    assert out.startswith("kernels/x.py:7:9: ")
+
+
+def test_versions(folder: Path, capsys) -> None:
+    (folder / "a.py").write_text("import tilelang.language as T\nT.tcgen05_gemm\n")
+    assert run(capsys, "--tilelang-version", "0.1.15")[0] == 0
+    code, out, _ = run(capsys, "--tilelang-version", "0.1.8")
+    assert code == 1
+    assert "added in 0.1.9" in out
+    code, _, err = run(capsys, "--tilelang-version", "new")
+    assert code == 2
+    assert "0.1.15" in err
+
+
+@pytest.mark.parametrize(("make", "code", "word"), [
+    (lambda p: (p / "x.py").write_bytes(b"\x7fELF\0\0\0"), 2, "binary file"),
+    (lambda p: None, 2, "no such file"),
+    (lambda p: (p / "x.py").write_bytes(b"a = '\xff\xfe'\n"), 2, "not text"),
+])
+def test_unreadable(folder: Path, capsys, make, code: int, word: str) -> None:
+    make(folder)
+    got, _, err = run(capsys, "x.py")
+    assert got == code
+    assert word in err
+    assert "Traceback" not in err
+
+
+def test_folders_without_kernels(folder: Path, capsys) -> None:
+    assert run(capsys)[:2] == (0, "No Python files in this folder.\n")
+    (folder / "a.py").write_text("print('hello')\n")
+    assert run(capsys)[:2] == (0, "No TileLang kernels in this folder (1 Python file looked at).\n")
+
+
+def test_syntax_error(folder: Path, capsys) -> None:
+    (folder / "a.py").write_text(GOOD.replace("T.copy(s, Y[bx * 128])", "T.copy(s, Y[bx * 128]"))
+    code, out, _ = run(capsys, "--output-format", "concise")
+    assert code == 1
+    assert "TL001" in out
+
+
+def test_selection(folder: Path, capsys) -> None:
+    (folder / "a.py").write_text(BAD)
+    assert run(capsys, "--ignore", "copy-extents")[0] == 0
+    assert run(capsys, "--select", "gemm,TL6")[0] == 0
+    assert run(capsys, "--select", "gemm", "--extend-select", "TL9")[0] == 1
+    code, _, err = run(capsys, "--select", "gemn")
+    assert code == 2
+    assert "gemn" in err
+
+
+def test_target(folder: Path, capsys) -> None:
+    (folder / "a.py").write_text(GOOD.replace("threads=128", "threads=128, cluster_dims=2"))
+    assert run(capsys)[0] == 0
+    assert run(capsys, "--target", "sm_90a")[0] == 0
+    assert run(capsys, "--target", "sm_80")[0] == 1
+    code, _, err = run(capsys, "--target", "sm_42")
+    assert code == 2
+    assert "sm_90a" in err
+
+
+def test_instance(folder: Path, capsys) -> None:
+    (folder / "a.py").write_text(f"import tilelang\n{GOOD}".replace("@T.prim_func\ndef main", "def make(n):\n  @T.prim_func\n  def main").replace(
+        "\n    with", "\n     with").replace("T.Kernel(8", "T.Kernel(n // 128") + "  return main\n")
+    assert run(capsys, "--instance", "make(1024)")[0] == 0
+    code, out, _ = run(capsys, "--instance", "make(100)", "--output-format", "concise")
+    assert code == 1
+    assert "grid-zero" in out
+    code, _, err = run(capsys, "--instance", "nothing(1)")
+    assert code == 2
+    assert "nothing" in err
+
+
+def test_configuration(folder: Path, capsys) -> None:
+    (folder / "a.py").write_text(BAD)
+    project = folder / "pyproject.toml"
+    project.write_text('[tool.tile-lsp]\nignore = ["copy-extents"]\n')
+    assert run(capsys)[0] == 0
+    project.write_text('[tool.tile-lsp.per-file-ignores]\n"a*.py" = ["TL9"]\n')
+    assert run(capsys)[0] == 0
+    project.write_text('[tool.tile-lsp]\ntargets = ["sm_90a"]\n[tool.tile-lsp.severity]\ncopy-extents = "warning"\n')
+    code, out, _ = run(capsys, "--output-format", "concise")
+    assert code == 1
+    assert " warning TL901 " in out
+    project.write_text('[tool.tile-lsp]\nexclude = ["a.py"]\n')
+    assert run(capsys)[0] == 0
+
+
+@pytest.mark.parametrize(("text", "word"), [
+    ("[tool.tile-lsp]\ntarget = 'sm_90a'\n", "did you mean targets?"),
+    ("[tool.tile-lsp]\nselect = 3\n", "list of texts"),
+    ("[tool.tile-lsp.severity]\ngemm-shape = 'loud'\n", "loud"),
+    ("[tool.tile-lsp\n", "not valid TOML"),
+])
+def test_bad_configuration(folder: Path, capsys, text: str, word: str) -> None:
+    (folder / "pyproject.toml").write_text(text)
+    (folder / "a.py").write_text(GOOD)
+    code, _, err = run(capsys)
+    assert code == 2
+    assert word in err
+    assert "pyproject.toml" in err
+
+
+def test_rule(capsys) -> None:
+    assert main(["rule", "TL603"]) == 0
+    assert "power" in capsys.readouterr().out
+    assert main(["rule", "gemm-shape"]) == 0
+    assert capsys.readouterr().out.startswith("# gemm-shape (TL501)")
+    assert main(["rule", "gemm-shap"]) == 2
+    assert "gemm-shape" in capsys.readouterr().err
+    assert main(["rule", "--all"]) == 0
+    assert "TL901 copy-extents" in capsys.readouterr().out
+
+
+def test_doctor(capsys) -> None:
+    assert main(["doctor", "--output-format", "json"]) == 0
+    subjects = {f["subject"] for f in json.loads(capsys.readouterr().out)}
+    assert {"tile-lsp", "TileLang", "nvcc", "GPU"} <= subjects
