@@ -1,0 +1,279 @@
+"""Index expressions as sums of weighted digits of loop variables, to compare where a loop runs with where data is."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..ir.affine import linear
+from ..ir.build import const_int
+from ..ir.expr import Binary, Expr, Var
+from ..ir.expr import walk as walk_expr
+from .bounds import Ranges
+from .layout import THREAD, Digit, FragmentLayout
+
+
+@dataclass(frozen=True)
+class Part:
+    """``weight * ((digit // below) % extent)``, where ``digit`` is a digit of the loop's layout; or, without one, an opaque
+    term of value 0 .. extent - 1."""
+
+    weight: int
+    extent: int
+    digit: Digit | None
+    below: int = 1
+    term: Expr | None = None
+
+    @property
+    def is_thread(self) -> bool:
+        return self.digit is not None and self.digit.axis == THREAD
+
+    @property
+    def scale(self) -> int:
+        """Weight of this part's value in the thread or register number of the loop."""
+        assert self.digit is not None
+        return self.digit.scale * self.below
+
+
+@dataclass(frozen=True)
+class DigitSum:
+    parts: tuple[Part, ...]
+    constant: int = 0
+
+    @property
+    def largest(self) -> int:
+        return self.constant + sum(p.weight * (p.extent - 1) for p in self.parts)
+
+    def times(self, factor: int) -> DigitSum:
+        return DigitSum(tuple(replace(p, weight=p.weight * factor) for p in self.parts), self.constant * factor)
+
+    def __add__(self, other: DigitSum) -> DigitSum:
+        return DigitSum(self.parts + other.parts, self.constant + other.constant)
+
+    def digit(self, stride: int, extent: int | None) -> DigitSum | None:
+        """``(self // stride) % extent`` (no modulus with None), or None where carries cannot be excluded."""
+        top = None if extent is None else stride * extent
+        parts: list[Part] = []
+        pending = list(self.parts)
+        while pending:
+            p = pending.pop()
+            if p.extent <= 1:
+                continue
+            cut = next((b for b in (stride, top) if b is not None and p.weight < b < p.weight * p.extent), None)
+            if cut is None:
+                parts.append(p)
+                continue
+            pieces = _split(p, cut)
+            if pieces is None:
+                return None
+            pending += pieces
+        low = [p for p in parts if p.weight < stride]
+        high = [p for p in parts if top is not None and p.weight >= top]
+        middle = [p for p in parts if p.weight >= stride and (top is None or p.weight < top)]
+        if any(p.weight % stride for p in middle) or any(top and p.weight % top for p in high):
+            return None
+        if sum(p.weight * (p.extent - 1) for p in low) + self.constant % stride >= stride:
+            return None
+        constant = self.constant // stride if extent is None else self.constant // stride % extent
+        result = DigitSum(tuple(replace(p, weight=p.weight // stride) for p in middle), constant)
+        if extent is not None and result.largest >= extent:
+            return None
+        return result
+
+
+def _split(p: Part, boundary: int) -> list[Part] | None:
+    if p.digit is None or boundary % p.weight or p.extent % (boundary // p.weight):
+        return None
+    q = boundary // p.weight
+    return [Part(p.weight, q, p.digit, p.below), Part(boundary, p.extent // q, p.digit, p.below * q)]
+
+
+class LoopDigits:
+    """The digits of the variables of one parallel loop, by its layout."""
+
+    def __init__(self, variables: Sequence[Var], layout: FragmentLayout, ranges: Ranges) -> None:
+        self.variables = list(variables)
+        self.layout = layout
+        self.ranges = ranges
+
+    def of(self, e: Expr) -> DigitSum | None:
+        """The expression as a sum of digits; None if it is no such sum."""
+        value = const_int(e)
+        if value is not None:
+            return DigitSum((), value) if value >= 0 else None
+        if isinstance(e, Var) and e in self.variables:
+            dim = self.variables.index(e)
+            return DigitSum(tuple(Part(d.stride, d.extent, d) for d in self.layout.digits if d.dim == dim))
+        if isinstance(e, Binary) and e.op in ("floordiv", "floormod"):
+            return self._division(e)
+        if isinstance(e, Binary) and e.op in ("add", "sub", "mul"):
+            return self._linear(e)
+        return self._opaque(e)
+
+    def _division(self, e: Binary) -> DigitSum | None:
+        divisor, inner = const_int(e.b), None
+        if divisor is not None and divisor > 0:
+            inner = self.of(e.a)
+        if inner is None:
+            return self._opaque(e)
+        assert divisor is not None
+        found = inner.digit(divisor, None) if e.op == "floordiv" else inner.digit(1, divisor)
+        return found if found is not None else self._opaque(e)
+
+    def _linear(self, e: Binary) -> DigitSum | None:
+        terms, total = linear(e)
+        if total < 0:
+            return None
+        result = DigitSum((), total)
+        for term, factor in terms:
+            if isinstance(term, Binary) and term.op in ("add", "sub", "mul"):
+                inner = self._opaque(term)
+            else:
+                inner = self.of(term)
+            if inner is None or factor < 0:
+                return None
+            result = result + inner.times(factor)
+        return result
+
+    def _opaque(self, e: Expr) -> DigitSum | None:
+        """A term that no loop variable occurs in, of known range."""
+        if any(isinstance(x, Var) and x in self.variables for x in walk_expr(e)):
+            return None
+        low, high = self.ranges.bounds(e)
+        if low is None or high is None or low < 0:
+            return None
+        return DigitSum((Part(1, high + 1, None, 1, e),))
+
+
+@dataclass(frozen=True)
+class FragmentAccess:
+    """How a loop's iteration reaches an element of a fragment: ``digits`` pairs each digit of the fragment's layout with its
+    value in digits of the loop (None: not expressible). ``reads``: the thread that runs the iteration holds the element.
+    ``writes``: so does every thread that holds it run the iteration.
+    """
+
+    digits: tuple[tuple[Digit, DigitSum | None], ...]
+    reads: bool
+    writes: bool
+
+
+def fragment_access(layout: FragmentLayout, indices: Sequence[Expr], loop: LoopDigits) -> FragmentAccess:
+    sums = [loop.of(i) for i in indices]
+    pairs: list[tuple[Digit, DigitSum | None]] = []
+    reads = layout.threads == loop.layout.threads
+    matched: list[Part] = []
+    for d in layout.digits:
+        total = sums[d.dim]
+        value = None if total is None else total.digit(d.stride, d.extent)
+        pairs.append((d, value))
+        if d.axis == THREAD:
+            if value is None or not _same_threads(d, value):
+                reads = False
+            else:
+                matched += value.parts
+    return FragmentAccess(tuple(pairs), reads, reads and _covers(loop.layout, matched))
+
+
+def _same_threads(d: Digit, value: DigitSum) -> bool:
+    """Whether the digit of the fragment's thread number equals the same digit of the number of the thread that runs."""
+    if value.constant or value.largest != d.extent - 1:
+        return False
+    product = 1
+    for p in value.parts:
+        if not p.is_thread or p.scale != p.weight * d.scale:
+            return False
+        product *= p.extent
+    return product == d.extent
+
+
+def _covers(loop: FragmentLayout, matched: list[Part]) -> bool:
+    """Whether every thread digit of the loop decides about the place of the element."""
+    for d in loop.digits:
+        if d.axis != THREAD or d.extent == 1:
+            continue
+        product = 1
+        for p in matched:
+            if p.digit == d:
+                product *= p.extent
+        if product != d.extent:
+            return False
+    return True
+
+
+def pulled_back(layout: FragmentLayout, indices: Sequence[Expr], variables: Sequence[Var], extents: Sequence[int | None]) -> FragmentLayout | None:
+    """The loop layout under which each thread runs the iterations whose elements of the fragment it holds.
+
+    Needs every variable to be an index by itself, over the whole extent of its dimension.
+    """
+    where: dict[int, int] = {}
+    for dim, index in enumerate(indices):
+        if isinstance(index, Var) and index in variables:
+            k = list(variables).index(index)
+            if k in where.values() or extents[k] != layout.shape[dim]:
+                return None
+            where[dim] = k
+        elif const_int(index) == 0 and layout.shape[dim] == 1:
+            continue
+        else:
+            return None
+    if len(where) != len(variables):
+        return None
+    digits = tuple(replace(d, dim=where[d.dim]) for d in layout.digits if d.dim in where)
+    return FragmentLayout(tuple(int(e) for e in extents if e is not None), digits, layout.replicas)
+
+
+def projected(loop: FragmentLayout, indices: Sequence[Expr], variables: Sequence[Var], shape: Sequence[int], threads: int) -> FragmentLayout | None:
+    """The fragment layout under which a loop's threads hold what their iterations access.
+
+    Dimensions indexed by a variable take its digits; the threads of other variables hold copies; dimensions indexed by
+    anything else lie in registers.
+    """
+    from .layout import REGISTER, Replica
+
+    order = list(variables)
+    used: set[int] = set()
+    digits: list[Digit] = []
+    scale = 1
+    for dim in reversed(range(len(shape))):
+        index = indices[dim]
+        if isinstance(index, Var) and index in order:
+            k = order.index(index)
+            if k in used or loop.shape[k] != shape[dim]:
+                return None
+            used.add(k)
+            mine = sorted((d for d in loop.digits if d.dim == k), key=lambda d: d.stride)
+            for d in mine:
+                if d.axis == REGISTER:
+                    digits.append(Digit(dim, d.extent, d.stride, REGISTER, scale))
+                    scale *= d.extent
+                else:
+                    digits.append(replace(d, dim=dim))
+        elif any(isinstance(x, Var) and x in order for x in walk_expr(index)):
+            return None
+        elif shape[dim] > 1:
+            digits.append(Digit(dim, shape[dim], 1, REGISTER, scale))
+            scale *= shape[dim]
+    copies = [Replica(d.extent, d.scale) for d in loop.digits if d.axis == THREAD and d.dim not in used]
+    return FragmentLayout(tuple(shape), tuple(digits), (*loop.replicas, *copies))
+
+
+def replicated(shape: Sequence[int], threads: int) -> FragmentLayout:
+    """Every thread holds everything."""
+    from .layout import REGISTER, Replica
+
+    digits: list[Digit] = []
+    scale = 1
+    for dim in reversed(range(len(shape))):
+        if shape[dim] > 1:
+            digits.append(Digit(dim, shape[dim], 1, REGISTER, scale))
+            scale *= shape[dim]
+    return FragmentLayout(tuple(shape), tuple(digits), (Replica(threads, 1),) if threads > 1 else ())
+
+
+def same_placement(a: FragmentLayout, b: FragmentLayout) -> bool:
+    """Equal up to the order of digits and replicas."""
+    return (a.shape == b.shape and _sorted(a.digits) == _sorted(b.digits) and _sorted(a.replicas) == _sorted(b.replicas))
+
+
+def _sorted(items: Sequence[Any]) -> list[str]:
+    return sorted(map(repr, items))

@@ -1,0 +1,53 @@
+"""Which scalar values may differ between the threads of a block."""
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.expr import Call, Expr, Load, Var
+from ..ir.expr import walk as walk_expr
+from ..ir.stmt import Alloc, Body, For, If, Let, Parallel, Stmt, Store, While, bodies
+
+_PRIVATE = ("local", "local.var")
+
+
+class Divergence:
+    """Names and private buffers that depend on the thread index, found to a fixed point."""
+
+    def __init__(self, body: Body, thread_vars: tuple[Var, ...]) -> None:
+        self.tainted: set[Any] = set(thread_vars)
+        size = -1
+        while size != len(self.tainted):
+            size = len(self.tainted)
+            self._body(body, False)
+
+    def differs(self, e: Expr) -> bool:
+        for x in walk_expr(e):
+            if x in self.tainted or (isinstance(x, Load) and x.buffer.storage() in self.tainted):
+                return True
+            if isinstance(x, Call) and x.op.startswith("atomic_"):
+                return True
+        return False
+
+    def _body(self, body: Body, divergent: bool) -> None:
+        for s in body:
+            self._statement(s, divergent)
+
+    def _statement(self, s: Stmt, divergent: bool) -> None:
+        inner = divergent
+        if isinstance(s, Let) and (divergent or self.differs(s.value)):
+            self.tainted.add(s.var)
+        elif isinstance(s, Store) and s.buffer.scope in _PRIVATE:
+            if divergent or self.differs(s.value) or any(self.differs(i) for i in s.indices):
+                self.tainted.add(s.buffer.storage())
+        elif isinstance(s, For):
+            inner = divergent or self.differs(s.start) or self.differs(s.extent)
+            if inner:
+                self.tainted.add(s.var)
+        elif isinstance(s, (If, While)):
+            inner = divergent or self.differs(s.cond)
+        elif isinstance(s, Parallel):
+            inner = True
+        elif isinstance(s, Alloc):
+            return
+        for nested in bodies(s):
+            self._body(nested, inner)
