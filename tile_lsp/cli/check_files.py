@@ -31,8 +31,9 @@ def find_files(paths: list[str], config: Config) -> Iterator[tuple[Path, bool]]:
         if text == "-" or not path.is_dir():
             yield path, True
             continue
+        asked_for = config.is_excluded(path / "any.py")  # an excluded folder named by the user is checked all the same
         for file in _walk(path):
-            if file not in seen and not config.is_excluded(file):
+            if file not in seen and (asked_for or not config.is_excluded(file)):
                 seen.add(file)
                 yield file, False
 
