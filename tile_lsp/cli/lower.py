@@ -4,6 +4,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from .main import EXIT_FAILED, EXIT_OK, UsageError
 
@@ -49,6 +50,10 @@ def _lower(args: argparse.Namespace) -> str:
     text = _read(Path(path))
     found = find_program(path, text, kernel, args.instance)
     target = _target(args.target) if args.target else _target(lowering_target(found.program, Preferences()))
+    if args.stage == "tile" and not args.diff_pass:
+        from tilec.ir.printer import program_text
+
+        return program_text(found.program)
     observer = _PassDiff(args.diff_pass, target) if args.diff_pass else None
     artifact = compile_checked(found, target, _version(args.tilelang_version), observer)
     if observer is not None:
@@ -81,8 +86,8 @@ class _PassDiff:
         if name not in names:
             raise UsageError(f"--diff-pass {name}: no such pass for {target.name}; passes: {', '.join(names)}")
         self._name = name
-        self._before = None
-        self._pair = None
+        self._before: Any = None
+        self._pair: tuple[Any, Any] | None = None
 
     def __call__(self, p, result) -> None:
         if p.name == self._name:

@@ -82,20 +82,34 @@ _TOP_LEVEL = {
 }
 
 
-def api_markdown(name: str, module: str, environment: Environment) -> str | None:
-    """None for a name that this tool knows nothing about."""
+def api_markdown(name: str, module: str, environment: Environment) -> tuple[str, str] | None:
+    """Signature with a line of documentation, and the versions. None for a name that this tool knows nothing about."""
     entry = environment.api.entry(name, module) if hasattr(environment.api, "entry") else None
     doc = (DOCS if module == FACADE else _TOP_LEVEL).get(name)
     prefix = "T" if module == FACADE else module
     if entry is None and doc is None and environment.api.added_in(name) is None:
         return None
     signature = getattr(entry, "signature", None)
-    shown = f"{prefix}.{name}({signature})" if signature is not None else f"{prefix}.{name}"
-    parts = [f"```python\n{_wrap(shown)}\n```"]
-    if doc:
-        parts.append(doc)
-    parts.append(versions_markdown(name, module, environment, entry is not None))
-    return "\n\n".join(p for p in parts if p)
+    shown = f"{prefix}.{name}({compact(signature)})" if signature is not None else f"{prefix}.{name}"
+    parts = [f"```python\n{shown}\n```", doc or ""]
+    return "\n\n".join(p for p in parts if p), versions_markdown(name, module, environment, entry is not None)
+
+
+def compact(signature: str) -> str:
+    """Names and defaults without annotations, so that a signature takes a line or two."""
+    return ", ".join(_without_annotation(p) for p in split_parameters(signature))
+
+
+def _without_annotation(parameter: str) -> str:
+    name, colon, rest = parameter.partition(":")
+    if not colon:
+        return parameter
+    depth = 0
+    for index, character in enumerate(rest):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "=" and depth == 0:
+            return f"{name.strip()}={rest[index + 1:].strip()}"
+    return name.strip()
 
 
 def versions_markdown(name: str, module: str, environment: Environment, present: bool) -> str:
@@ -110,15 +124,6 @@ def versions_markdown(name: str, module: str, environment: Environment, present:
             words.append(f"removed in {removed}")
     state = "" if present else f"**not in TileLang {environment.version}**"
     return " · ".join(w for w in (*words, state, f"checked against TileLang {environment.version} ({environment.how})" if present else "") if w)
-
-
-def _wrap(signature: str) -> str:
-    """A long signature with one parameter a line."""
-    if len(signature) <= 100:
-        return signature
-    head, _, rest = signature.partition("(")
-    parts = split_parameters(rest.rstrip(")") if rest.count("(") < rest.count(")") else rest)
-    return f"{head}(\n" + "".join(f"    {p},\n" for p in parts) + ")"
 
 
 def split_parameters(text: str) -> list[str]:

@@ -32,9 +32,15 @@ class LoweringQuestion:
 
 @dataclass(frozen=True)
 class Hover:
-    markdown: str
+    """What the compiler adds stands between ``head`` and ``tail``: the window is small, and the CUDA is what users look for."""
+
+    head: str
     span: Span
     question: LoweringQuestion | None = None
+    tail: str = ""
+
+    def markdown(self, lowered: str = "") -> str:
+        return "\n\n---\n\n".join(t for t in (self.head, lowered, self.tail) if t)
 
 
 def hover(snapshot: Snapshot, line: int, column: int) -> Hover | None:
@@ -42,28 +48,27 @@ def hover(snapshot: Snapshot, line: int, column: int) -> Hover | None:
     kernel = snapshot.kernel_at(line)
     if kernel is not None and (syntax.holds(kernel.name_span, line, column) or _on_prim_func(snapshot, kernel, line, column)):
         return _kernel(snapshot, kernel)
-    parts: list[str] = []
+    head, tail = "", []
     span: Span | None = None
     use = next((u for u in snapshot.analysis.api_uses if syntax.holds(u.name_span, line, column)), None)
     if use is not None:
-        text = api_markdown(use.name, use.module, snapshot.environment)
-        if text:
-            parts.append(text)
+        found = api_markdown(use.name, use.module, snapshot.environment)
+        if found is not None:
+            head, versions = found
+            tail.append(versions)
             span = use.span
     node = syntax.name_at(snapshot.source, line, column)
-    if not parts and node is not None and kernel is not None:
-        text = _value(snapshot, kernel, node)
-        if text:
-            parts.append(text)
-            span = syntax.span_of(snapshot.source, node)
+    if not head and node is not None and kernel is not None:
+        head = _value(snapshot, kernel, node) or ""
+        span = syntax.span_of(snapshot.source, node)
     question = None
     if kernel is not None and node is not None:
         question = _statement(snapshot, kernel, line)
     if question is not None:
-        parts.append(_tile_lines(snapshot, kernel, question))
-    if not parts or (span is None and question is None):
+        tail.insert(0, _tile_lines(snapshot, kernel, question))
+    if span is None or not (head or question):
         return None
-    return Hover("\n\n---\n\n".join(p for p in parts if p), span or syntax.span_of(snapshot.source, node), question)  # type: ignore[arg-type]
+    return Hover(head, span, question, "\n\n".join(t for t in tail if t))
 
 
 def _on_prim_func(snapshot: Snapshot, kernel: Any, line: int, column: int) -> bool:
@@ -161,7 +166,7 @@ def lowered_markdown(question: LoweringQuestion, views: list[LoweredView], links
     if question.whole:
         return _whole_markdown(views, links or {})
     parts: list[str] = []
-    for view in views:
+    for view in sorted(views, key=lambda v: v.stage != "cuda"):
         if view.error:
             parts.append(f"not lowered for {view.target}: {view.error}")
             break
@@ -192,7 +197,7 @@ def _with_helpers(text: str, lines: list[str]) -> list[str]:
 
 
 def _whole_markdown(views: list[LoweredView], links: dict[str, str]) -> str:
-    parts = []
+    parts: list[str] = []
     for view in views:
         if view.error:
             return f"not lowered for {view.target}: {view.error}"

@@ -130,6 +130,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     """A ``lower`` request as the workers take it: ``{path, text, kernel, instance, target, stage}`` -> ``{text, lines, facts}`` or ``{error}``."""
     try:
         found = find_program(request["path"], request["text"], request.get("kernel", ""), request.get("instance", ""))
+        if request["stage"] == "tile":
+            return _tile_answer(found)
         artifact = compile_checked(found, chips.find(request["target"]), request.get("tilelang_version", ""))
         text = stage_text(artifact, request["stage"])
         return {"text": text, "lines": [list(r) for r in artifact.runs(request["stage"])], "facts": flat_facts(artifact.facts())}
@@ -137,10 +139,19 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": str(error)}
 
 
+def _tile_answer(found: Found) -> dict[str, Any]:
+    """The tile program needs no compiler."""
+    from tilec.ir.printer import program_lines
+
+    lines = program_lines(found.program)
+    places = [[n, n, s.span.outermost().line] for n, (_, s) in enumerate(lines, 1) if s is not None and s.span is not None]
+    return {"text": "\n".join(text for text, _ in lines) + "\n", "lines": places, "facts": {}}
+
+
 def flat_facts(facts: dict[str, Any]) -> dict[str, Any]:
     """The facts a hover shows, of the first launch and the first compiled kernel."""
     launch = (facts.get("launches") or [{}])[0]
-    resources = next(iter((facts.get("resources") or {}).values()), {})
+    resources: dict[str, Any] = next(iter((facts.get("resources") or {}).values()), {})
     return {"grid": launch.get("grid"), "threads": launch.get("threads"), "shared_bytes": launch.get("shared_bytes"),
             "tmem_columns": facts.get("tmem_columns"), "registers": resources.get("registers"), "spills": resources.get("spill_bytes"),
             "notes": facts.get("notes") or []}

@@ -5,7 +5,19 @@ import ast
 from typing import Any
 
 from tilec.evaluate.values import Api, Class, DType, Function, HostTensor, Instance, Module, TensorType, is_unknown
-from tilec.ir.buffer import BARRIER, CLUSTER_BARRIER, FRAGMENT, GLOBAL, LOCAL, SHARED, SHARED_DYN, TMEM, VAR, Buffer, Region
+from tilec.ir.buffer import (
+    BARRIER,
+    CLUSTER_BARRIER,
+    FRAGMENT,
+    GLOBAL,
+    LOCAL,
+    SHARED,
+    SHARED_DYN,
+    TMEM,
+    VAR,
+    Buffer,
+    Region,
+)
 from tilec.ir.expr import Const, Expr, Var
 from tilec.ir.printer import buffer_type, expr_text, region_text
 

@@ -8,7 +8,6 @@ import sys
 from typing import Any
 
 
-
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # a print in native code or in the user's reference function must not be taken for an answer

@@ -28,11 +28,10 @@ def register(server: TileServer) -> None:
         found = await server.ask(ide.hover, snapshot, line, column)
         if found is None:
             return None
-        markdown = found.markdown
+        lowered = ""
         if found.question is not None and server.preferences.lowered_in_hover:
             lowered = await _lowered(server, snapshot, params.text_document.uri, found.question)
-            markdown = "\n\n---\n\n".join(t for t in (markdown, lowered) if t)
-        return types.Hover(contents=types.MarkupContent(kind=types.MarkupKind.Markdown, value=markdown),
+        return types.Hover(contents=types.MarkupContent(kind=types.MarkupKind.Markdown, value=found.markdown(lowered)),
                            range=to_range(snapshot.document, found.span, codec))
 
 
