@@ -2,8 +2,10 @@
 
     python tests/handed_cases.py [--verbose] [--rule NAME] [FOLDER]
 
-Prints which faults are found at their lines and which good programs are accused. Exits 0 with a word when the folder is absent.
+Prints which faults are found at their lines and which good programs are accused. Exits 0 with a word when
+the folder is absent.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -109,7 +111,10 @@ def main() -> int:
                     hit = any(d.span.line in at for d in reported)
                     warned, unwarned = warned + hit, unwarned + (not hit)
                     if not hit:
-                        print(f"nowarn {name}: line {wanted['line']} {wanted['text']}; got " + "; ".join(f"{d.span.line} {d.name}" for d in reported))
+                        print(
+                            f"nowarn {name}: line {wanted['line']} {wanted['text']}; got "
+                            + "; ".join(f"{d.span.line} {d.name}" for d in reported)
+                        )
                 continue
             hits = [d for d in errors if d.span.line in lines or version != "0.1.15"]
             if hits:
@@ -122,9 +127,15 @@ def main() -> int:
                     print(f"named  {name}: {hits[0].name}")
             else:
                 missed += 1
-                print(f"MISSED {name}: line {case['line']}: {case['fault']} got " + "; ".join(f"{d.span.line} {d.name} {d.message}" for d in reported))
-    print(f"faults {found}/{found + missed} found, {other} with further reports; good programs {silent} silent, {false} accused; "
-          f"warnings {warned}/{warned + unwarned}; {time.perf_counter() - started:.1f} s")
+                print(
+                    f"MISSED {name}: line {case['line']}: {case['fault']} got "
+                    + "; ".join(f"{d.span.line} {d.name} {d.message}" for d in reported)
+                )
+    print(
+        f"faults {found}/{found + missed} found, {other} with further reports; "
+        f"good programs {silent} silent, {false} accused; "
+        f"warnings {warned}/{warned + unwarned}; {time.perf_counter() - started:.1f} s"
+    )
     return 1 if false else 0
 
 

@@ -1,10 +1,11 @@
 """Tensor memory rules against what TileLang 0.1.15 allocates (numbers read off its generated CUDA)."""
+
 from __future__ import annotations
 
 import pytest
 from tilec.check import check_program
 from tilec.check.facts import Facts
-from tilec.check.rules.tmem import allocation, columns, plan
+from tilec.check.rules.tmem_columns import allocation, columns, plan
 from tilec.check.settings import Settings
 from tilec.evaluate import analyse, instantiate
 from tilec.ir.buffer import TMEM, Buffer
@@ -12,7 +13,7 @@ from tilec.ir.build import const
 from tilec.source.file import SourceFile
 from tilec.target.chips import find
 
-KERNEL = '''import tilelang
+KERNEL = """import tilelang
 import tilelang.language as T
 
 @tilelang.jit
@@ -32,7 +33,7 @@ def mm(M=128, N=48, dtype="bfloat16"):
             T.copy(acc, out)
             T.copy(out, C)
     return main
-'''
+"""
 
 
 def diagnostics(text: str = KERNEL, target: str = "sm_100a", instance: str = "", settings: Settings | None = None):
@@ -50,9 +51,16 @@ def test_allocation_sizes(need: int, size: int) -> None:
     assert allocation(need) == size
 
 
-@pytest.mark.parametrize(("rows", "width", "dtype", "count"), [
-    (128, 48, "float32", 48), (256, 128, "float32", 256), (64, 128, "float32", 64), (32, 256, "float32", 64), (128, 128, "float16", 128),
-])
+@pytest.mark.parametrize(
+    ("rows", "width", "dtype", "count"),
+    [
+        (128, 48, "float32", 48),
+        (256, 128, "float32", 256),
+        (64, 128, "float32", 64),
+        (32, 256, "float32", 64),
+        (128, 128, "float16", 128),
+    ],
+)
 def test_accumulator_columns(rows: int, width: int, dtype: str, count: int) -> None:
     assert columns(tmem(rows, width, dtype), laid_out=True, accumulates=True) == count
 
@@ -80,8 +88,13 @@ def test_wasteful_width_as_error() -> None:
 
 
 def test_no_waste_after_packing_is_information() -> None:
-    text = KERNEL.replace("            done =", '            rest = T.alloc_tmem([M, 16], "float32")\n            done =').replace(
-        "            T.copy(acc", "            T.tcgen05_gemm(a, b[0:16, :], rest, transpose_B=True, mbar=done, clear_accum=True)\n            T.copy(acc")
+    text = KERNEL.replace(
+        "            done =", '            rest = T.alloc_tmem([M, 16], "float32")\n            done ='
+    ).replace(
+        "            T.copy(acc",
+        "            T.tcgen05_gemm(a, b[0:16, :], rest, transpose_B=True, mbar=done, clear_accum=True)\n"
+        "            T.copy(acc",
+    )
     found = [d for d in diagnostics(text) if d.name == "tmem-columns"]
     assert {d.severity for d in found} == {"information"}
     assert len(found) == 2
@@ -93,7 +106,9 @@ def test_good_width_is_silent(width: int) -> None:
 
 
 def test_too_wide() -> None:
-    assert [(d.name, d.severity) for d in diagnostics(instance="mm(128, 640)") if d.severity == "error"] == [("tmem-capacity", "error")]
+    assert [(d.name, d.severity) for d in diagnostics(instance="mm(128, 640)") if d.severity == "error"] == [
+        ("tmem-capacity", "error")
+    ]
 
 
 def test_impossible_rows() -> None:

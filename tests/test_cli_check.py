@@ -1,4 +1,5 @@
 """``tile-lsp check``, ``rule`` and ``doctor`` as a user meets them."""
+
 from __future__ import annotations
 
 import io
@@ -10,7 +11,7 @@ import pytest
 
 from tile_lsp.cli.main import main
 
-GOOD = '''import tilelang.language as T
+GOOD = """import tilelang.language as T
 
 @T.prim_func
 def main(X: T.Tensor((1024,), "float32"), Y: T.Tensor((1024,), "float32")):
@@ -18,7 +19,7 @@ def main(X: T.Tensor((1024,), "float32"), Y: T.Tensor((1024,), "float32")):
         s = T.alloc_shared((128,), "float32")
         T.copy(X[bx * 128], s)
         T.copy(s, Y[bx * 128])
-'''
+"""
 BAD = GOOD.replace("T.copy(X[bx * 128], s)", "T.copy(X, s)")
 
 
@@ -87,11 +88,14 @@ def test_versions(folder: Path, capsys) -> None:
     assert "0.1.15" in err
 
 
-@pytest.mark.parametrize(("make", "code", "word"), [
-    (lambda p: (p / "x.py").write_bytes(b"\x7fELF\0\0\0"), 2, "binary file"),
-    (lambda p: None, 2, "no such file"),
-    (lambda p: (p / "x.py").write_bytes(b"a = '\xff\xfe'\n"), 2, "not text"),
-])
+@pytest.mark.parametrize(
+    ("make", "code", "word"),
+    [
+        (lambda p: (p / "x.py").write_bytes(b"\x7fELF\0\0\0"), 2, "binary file"),
+        (lambda p: None, 2, "no such file"),
+        (lambda p: (p / "x.py").write_bytes(b"a = '\xff\xfe'\n"), 2, "not text"),
+    ],
+)
 def test_unreadable(folder: Path, capsys, make, code: int, word: str) -> None:
     make(folder)
     got, _, err = run(capsys, "x.py")
@@ -134,8 +138,12 @@ def test_target(folder: Path, capsys) -> None:
 
 
 def test_instance(folder: Path, capsys) -> None:
-    (folder / "a.py").write_text(f"import tilelang\n{GOOD}".replace("@T.prim_func\ndef main", "def make(n):\n  @T.prim_func\n  def main").replace(
-        "\n    with", "\n     with").replace("T.Kernel(8", "T.Kernel(n // 128") + "  return main\n")
+    (folder / "a.py").write_text(
+        f"import tilelang\n{GOOD}".replace("@T.prim_func\ndef main", "def make(n):\n  @T.prim_func\n  def main")
+        .replace("\n    with", "\n     with")
+        .replace("T.Kernel(8", "T.Kernel(n // 128")
+        + "  return main\n"
+    )
     assert run(capsys, "--instance", "make(1024)")[0] == 0
     code, out, _ = run(capsys, "--instance", "make(100)", "--output-format", "concise")
     assert code == 1
@@ -160,12 +168,15 @@ def test_configuration(folder: Path, capsys) -> None:
     assert run(capsys)[0] == 0
 
 
-@pytest.mark.parametrize(("text", "word"), [
-    ("[tool.tile-lsp]\ntarget = 'sm_90a'\n", "did you mean targets?"),
-    ("[tool.tile-lsp]\nselect = 3\n", "list of texts"),
-    ("[tool.tile-lsp.severity]\ngemm-shape = 'loud'\n", "loud"),
-    ("[tool.tile-lsp\n", "not valid TOML"),
-])
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("[tool.tile-lsp]\ntarget = 'sm_90a'\n", "did you mean targets?"),
+        ("[tool.tile-lsp]\nselect = 3\n", "list of texts"),
+        ("[tool.tile-lsp.severity]\ngemm-shape = 'loud'\n", "loud"),
+        ("[tool.tile-lsp\n", "not valid TOML"),
+    ],
+)
 def test_bad_configuration(folder: Path, capsys, text: str, word: str) -> None:
     (folder / "pyproject.toml").write_text(text)
     (folder / "a.py").write_text(GOOD)

@@ -1,4 +1,5 @@
 """TileLang's releases: manifests, history, version arithmetic, static reading of sources."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -17,10 +18,18 @@ def test_eleven_releases_in_order() -> None:
     assert list(manifest.versions()) == sorted(manifest.versions(), key=sort_key)
 
 
-@pytest.mark.parametrize(("asked", "given"), [
-    ("0.1.15", "0.1.15"), ("0.1.7", "0.1.7.post3"), ("0.1.6", "0.1.6.post2"), ("0.1.99", "0.1.15"), ("0.0.1", "0.1.5"), ("latest", "0.1.15"),
-    ("0.1.15+cu128", "0.1.15"),
-])
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ("0.1.15", "0.1.15"),
+        ("0.1.7", "0.1.7.post3"),
+        ("0.1.6", "0.1.6.post2"),
+        ("0.1.99", "0.1.15"),
+        ("0.0.1", "0.1.5"),
+        ("latest", "0.1.15"),
+        ("0.1.15+cu128", "0.1.15"),
+    ],
+)
 def test_nearest(asked: str, given: str) -> None:
     assert manifest.load(asked).version == given
 
@@ -63,10 +72,20 @@ def test_history_of_parameters() -> None:
     assert history.parameter_added_in("Kernel", "cluster_dims", "0.1.15") is None
 
 
-@pytest.mark.parametrize(("version", "specifiers", "fits"), [
-    ("0.1.8", ">=0.1.8,<0.2", True), ("0.1.10", ">=0.1.9", True), ("0.1.10", "<0.1.9", False), ("0.1.7.post3", "==0.1.7", False),
-    ("0.1.7.post3", "==0.1.7.*", True), ("0.1.15", "~=0.1.8", True), ("0.2.0", "~=0.1.8", False), ("0.1.15", "!=0.1.15", False), ("0.1.15", "", True),
-])
+@pytest.mark.parametrize(
+    ("version", "specifiers", "fits"),
+    [
+        ("0.1.8", ">=0.1.8,<0.2", True),
+        ("0.1.10", ">=0.1.9", True),
+        ("0.1.10", "<0.1.9", False),
+        ("0.1.7.post3", "==0.1.7", False),
+        ("0.1.7.post3", "==0.1.7.*", True),
+        ("0.1.15", "~=0.1.8", True),
+        ("0.2.0", "~=0.1.8", False),
+        ("0.1.15", "!=0.1.15", False),
+        ("0.1.15", "", True),
+    ],
+)
 def test_specifiers(version: str, specifiers: str, fits: bool) -> None:
     assert matches(version, specifiers) is fits
 
@@ -75,9 +94,13 @@ def write_package(root: Path) -> Path:
     package = root / "tilelang"
     (package / "language").mkdir(parents=True)
     (package / "__init__.py").write_text("")
-    (package / "language" / "__init__.py").write_text("from .ops import *\nfrom .ops import brand_new as renamed\nfrom tvm.tir import exp\n")
+    (package / "language" / "__init__.py").write_text(
+        "from .ops import *\nfrom .ops import brand_new as renamed\nfrom tvm.tir import exp\n"
+    )
     (package / "language" / "ops.py").write_text(
-        "__all__ = ['copy', 'brand_new']\ndef copy(src, dst, *, width=None): ...\ndef brand_new(x): ...\ndef hidden(): ...\n")
+        "__all__ = ['copy', 'brand_new']\ndef copy(src, dst, *, width=None): ...\ndef brand_new(x): ...\n"
+        "def hidden(): ...\n"
+    )
     return package
 
 

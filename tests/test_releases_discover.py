@@ -1,4 +1,5 @@
 """Finding the user's TileLang by looking at files."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -60,12 +61,15 @@ def test_source_tree(tmp_path: Path) -> None:
     assert found.path == tree / "tilelang"
 
 
-@pytest.mark.parametrize(("name", "text", "version"), [
-    ("requirements.txt", "torch\ntilelang>=0.1.8,<0.1.10  # kernels\n", "0.1.9"),
-    ("requirements-dev.txt", "tilelang==0.1.7.post3\n", "0.1.7.post3"),
-    ("pyproject.toml", '[project]\nname = "x"\ndependencies = ["tilelang~=0.1.10", "torch"]\n', "0.1.15"),
-    ("requirements.txt", "tilelang[extra] == 0.1.12\n", "0.1.12"),
-])
+@pytest.mark.parametrize(
+    ("name", "text", "version"),
+    [
+        ("requirements.txt", "torch\ntilelang>=0.1.8,<0.1.10  # kernels\n", "0.1.9"),
+        ("requirements-dev.txt", "tilelang==0.1.7.post3\n", "0.1.7.post3"),
+        ("pyproject.toml", '[project]\nname = "x"\ndependencies = ["tilelang~=0.1.10", "torch"]\n', "0.1.15"),
+        ("requirements.txt", "tilelang[extra] == 0.1.12\n", "0.1.12"),
+    ],
+)
 def test_requirement(tmp_path: Path, name: str, text: str, version: str) -> None:
     (tmp_path / name).write_text(text)
     found = discover.find(tmp_path, environ={})

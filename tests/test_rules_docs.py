@@ -1,4 +1,5 @@
 """The examples in the rules' pages: the first block of each gives exactly the marked diagnostics, the second none."""
+
 from __future__ import annotations
 
 import re
@@ -30,7 +31,9 @@ def marked(text: str) -> set[tuple[int, str, str]]:
 def reported(options: dict[str, str], text: str) -> set[tuple[int, str, str]]:
     chosen = (options["target"],) if "target" in options else DECLARED
     api = manifest.load(options.get("version", "latest"))
-    found = check_analysis(analyse(SourceFile("page.py", text)), [find(t) for t in chosen], api, explicit="target" in options)
+    found = check_analysis(
+        analyse(SourceFile("page.py", text)), [find(t) for t in chosen], api, explicit="target" in options
+    )
     return {(d.span.line, d.severity, d.name) for d in found}
 
 

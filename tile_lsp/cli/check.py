@@ -1,4 +1,6 @@
-"""``tile-lsp check``: report faults in TileLang kernels without running them. Exit 0: none, 1: findings, 2: could not run."""
+"""``tile-lsp check``: report faults in TileLang kernels without running them. Exit 0: none, 1: findings, 2: could "
+"not run."""
+
 from __future__ import annotations
 
 import argparse
@@ -23,19 +25,50 @@ from .main import EXIT_FAILED, EXIT_FINDINGS, EXIT_OK, UsageError
 
 
 def add_parser(subparsers) -> None:
-    parser = subparsers.add_parser("check", help="report faults in TileLang kernels without running them",
-                                   description="Report faults in TileLang kernels. The files are read, never imported or run.",
-                                   epilog="Exit code: 0 nothing found, 1 findings, 2 could not run.")
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders; - for standard input (default: the working folder)")
+    parser = subparsers.add_parser(
+        "check",
+        help="report faults in TileLang kernels without running them",
+        description="Report faults in TileLang kernels. The files are read, never imported or run.",
+        epilog="Exit code: 0 nothing found, 1 findings, 2 could not run.",
+    )
+    parser.add_argument(
+        "paths", nargs="*", metavar="PATH", help="files and folders; - for standard input (default: the working folder)"
+    )
     parser.add_argument("--output-format", choices=FORMATS, default="full")
-    for option, what in (("--select", "check these rules only"), ("--extend-select", "check these rules too"), ("--ignore", "leave these rules out")):
-        parser.add_argument(option, action="append", default=[], metavar="RULES", help=f"{what}: codes, beginnings of codes, names or families, with commas")
-    parser.add_argument("--target", action="append", default=[], metavar="CHIP", help="check for this chip (sm_90a ...; repeatable); "
-                        "default: what the kernels are evidently written for")
-    parser.add_argument("--tilelang-version", metavar="VERSION", help="check against this release (default: the one installed here, else the newest)")
-    parser.add_argument("--instance", action="append", default=[], metavar="CALL", help="check a kernel at these arguments, 'matmul(1024, 1024, block_N=48)'; "
-                        "repeatable")
-    parser.add_argument("--stdin-filename", default="stdin.py", metavar="NAME", help="the name of what comes over standard input")
+    for option, what in (
+        ("--select", "check these rules only"),
+        ("--extend-select", "check these rules too"),
+        ("--ignore", "leave these rules out"),
+    ):
+        parser.add_argument(
+            option,
+            action="append",
+            default=[],
+            metavar="RULES",
+            help=f"{what}: codes, beginnings of codes, names or families, with commas",
+        )
+    parser.add_argument(
+        "--target",
+        action="append",
+        default=[],
+        metavar="CHIP",
+        help="check for this chip (sm_90a ...; repeatable); default: what the kernels are evidently written for",
+    )
+    parser.add_argument(
+        "--tilelang-version",
+        metavar="VERSION",
+        help="check against this release (default: the one installed here, else the newest)",
+    )
+    parser.add_argument(
+        "--instance",
+        action="append",
+        default=[],
+        metavar="CALL",
+        help="check a kernel at these arguments, 'matmul(1024, 1024, block_N=48)'; repeatable",
+    )
+    parser.add_argument(
+        "--stdin-filename", default="stdin.py", metavar="NAME", help="the name of what comes over standard input"
+    )
     parser.add_argument("--statistics", action="store_true", help="count findings by rule")
     parser.add_argument("--exit-zero", action="store_true", help="exit 0 even with findings")
     parser.add_argument("--config", metavar="FILE", help="read this tile-lsp.toml or pyproject.toml")
@@ -97,7 +130,10 @@ class Checker:
             try:
                 api = manifest.load(wanted)
             except ValueError:
-                raise UsageError(f"--tilelang-version {wanted}: no such release; known are {', '.join(manifest.versions())}, and latest") from None
+                raise UsageError(
+                    f"--tilelang-version {wanted}: no such release; known are {', '.join(manifest.versions())}, and "
+                    "latest"
+                ) from None
             return api, api.version, "chosen"
         return _found(str(path.absolute().parent))
 
@@ -135,13 +171,19 @@ def _config(args: argparse.Namespace) -> Config:
         if not path.is_file():
             raise UsageError(f"--config {path}: no such file")
         return configuration.read(path)
-    first = Path(args.paths[0]) if args.paths and args.paths[0] != "-" else Path(args.stdin_filename if args.paths else ".")
+    first = (
+        Path(args.paths[0]) if args.paths and args.paths[0] != "-" else Path(args.stdin_filename if args.paths else ".")
+    )
     return configuration.find(first if first.is_dir() else first.parent)
 
 
 def execute(args: argparse.Namespace) -> int:
     config = _config(args)
-    for option, selectors in (("--select", args.select), ("--extend-select", args.extend_select), ("--ignore", args.ignore)):
+    for option, selectors in (
+        ("--select", args.select),
+        ("--extend-select", args.extend_select),
+        ("--ignore", args.ignore),
+    ):
         _check_selectors(option, _split(selectors))
     for key in ("select", "extend_select", "ignore"):
         _check_selectors(f"{key.replace('_', '-')} of the configuration", getattr(config, key))
@@ -151,14 +193,18 @@ def execute(args: argparse.Namespace) -> int:
     for path, named in find_files(args.paths or ["."], config):
         checker.check(path, named, result)
     if result.instance_errors and all(result.instance_errors):
-        raise UsageError("--instance: " + "; ".join(dict.fromkeys(e for errors in result.instance_errors for e in errors)))
+        raise UsageError(
+            "--instance: " + "; ".join(dict.fromkeys(e for errors in result.instance_errors for e in errors))
+        )
     return _report(args, result)
 
 
 def _check_selectors(where: str, selectors: tuple[str, ...]) -> None:
     unknown = unknown_selectors(selectors)
     if unknown:
-        raise UsageError(f"{where}: no rule, family or code is called {', '.join(unknown)} (tile-lsp rule --all lists them)")
+        raise UsageError(
+            f"{where}: no rule, family or code is called {', '.join(unknown)} (tile-lsp rule --all lists them)"
+        )
 
 
 def _report(args: argparse.Namespace, result: Result) -> int:
@@ -189,5 +235,9 @@ def _last_line(args: argparse.Namespace, result: Result) -> str:
     if not result.files:
         return f"No Python files in {where}." if not result.failures else "Nothing was checked."
     if not result.versions and not result.diagnostics:
-        return f"No TileLang kernels in {where} ({result.files} Python file{'s' if result.files != 1 else ''} looked at)."
-    return summary(result.diagnostics, result.files, result.kernels, result.instances, ", ".join(result.versions) or "not used")
+        return (
+            f"No TileLang kernels in {where} ({result.files} Python file{'s' if result.files != 1 else ''} looked at)."
+        )
+    return summary(
+        result.diagnostics, result.files, result.kernels, result.instances, ", ".join(result.versions) or "not used"
+    )

@@ -1,4 +1,5 @@
 """Which files a check looks at, and their text."""
+
 from __future__ import annotations
 
 import os
@@ -24,7 +25,8 @@ class Unreadable(Exception):
 
 
 def find_files(paths: list[str], config: Config) -> Iterator[tuple[Path, bool]]:
-    """The Python files of the paths in order, and whether the user named the file itself. ``-`` stands for standard input."""
+    """The Python files of the paths in order, and whether the user named the file itself. ``-`` stands for standard "
+    "input."""
     seen: set[Path] = set()
     for text in paths:
         path = Path(text)
@@ -40,7 +42,11 @@ def find_files(paths: list[str], config: Config) -> Iterator[tuple[Path, bool]]:
 
 def _walk(folder: Path) -> Iterator[Path]:
     for where, folders, files in os.walk(folder):
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in SKIPPED and not (Path(where) / f / "pyvenv.cfg").is_file())
+        folders[:] = sorted(
+            f
+            for f in folders
+            if not f.startswith(".") and f not in SKIPPED and not (Path(where) / f / "pyvenv.cfg").is_file()
+        )
         for name in sorted(files):
             if name.endswith(".py"):
                 yield Path(where) / name

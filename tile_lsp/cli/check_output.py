@@ -1,4 +1,5 @@
 """Diagnostics for people and programs: full (source line and underline), concise (one line each), JSON."""
+
 from __future__ import annotations
 
 import json
@@ -50,10 +51,15 @@ class FullText:
         lines = [f"{head} {self.paint(d.message, '1')}", self._excerpt(d.span, _COLOURS[d.severity])]
         margin = " " * len(str(d.span.line))
         for related in d.related:
-            lines.append(f"{margin} = {related.message}: {shown_path(related.span.path)}:{related.span.line}:{related.span.column}{self._quoted(related.span)}")
+            lines.append(
+                f"{margin} = {related.message}: "
+                f"{shown_path(related.span.path)}:{related.span.line}:{related.span.column}{self._quoted(related.span)}"
+            )
         if d.span.caller is not None:
             outer = d.span.outermost()
-            lines.append(f"{margin} = reached from {shown_path(outer.path)}:{outer.line}:{outer.column}{self._quoted(outer)}")
+            lines.append(
+                f"{margin} = reached from {shown_path(outer.path)}:{outer.line}:{outer.column}{self._quoted(outer)}"
+            )
         if d.fix is not None:
             lines.append(f"{margin} = {self.paint('fix', '32')}: {d.fix.title}")
         if d.kernel:
@@ -72,7 +78,9 @@ class FullText:
         if text is None:
             return place
         end = span.end_column if span.end_line == span.line else len(text) + 1
-        before = "".join(c if c == "\t" else " " for c in text[:span.column - 1])  # tabs stay tabs, so that the caret stands right
+        before = "".join(
+            c if c == "\t" else " " for c in text[: span.column - 1]
+        )  # tabs stay tabs, so that the caret stands right
         mark = self.paint("^" * max(end - span.column, 1), f"1;{colour}")
         return f"{place}\n{margin} |\n{span.line} | {text}\n{margin} | {before}{mark}"
 
@@ -83,7 +91,9 @@ class FullText:
 
 def statistics(diagnostics: Sequence[Diagnostic]) -> str:
     counts = Counter((d.code, d.name) for d in diagnostics)
-    return "\n".join(f"{n:5} {code} {name}" for (code, name), n in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    return "\n".join(
+        f"{n:5} {code} {name}" for (code, name), n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    )
 
 
 def summary(diagnostics: Sequence[Diagnostic], files: int, kernels: int, instances: int, version: str) -> str:
@@ -92,7 +102,11 @@ def summary(diagnostics: Sequence[Diagnostic], files: int, kernels: int, instanc
     numbers = Counter(d.severity for d in diagnostics)
     if not diagnostics:
         return f"No faults found ({what})."
-    parts = [count(numbers[s], name) for s, name in (("error", "error"), ("warning", "warning"), ("information", "hint")) if numbers[s]]
+    parts = [
+        count(numbers[s], name)
+        for s, name in (("error", "error"), ("warning", "warning"), ("information", "hint"))
+        if numbers[s]
+    ]
     return f"Found {', '.join(parts)} ({what})."
 
 

@@ -1,4 +1,5 @@
 """Configuration of a project: ``[tool.tile-lsp]`` in pyproject.toml, or ``tile-lsp.toml``."""
+
 from __future__ import annotations
 
 import difflib
@@ -9,7 +10,17 @@ from typing import Any
 
 from .main import UsageError
 
-KEYS = ("targets", "tilelang-version", "select", "extend-select", "ignore", "severity", "per-file-ignores", "instances", "exclude")
+KEYS = (
+    "targets",
+    "tilelang-version",
+    "select",
+    "extend-select",
+    "ignore",
+    "severity",
+    "per-file-ignores",
+    "instances",
+    "exclude",
+)
 _DEPTH = 20
 
 
@@ -30,7 +41,9 @@ class Config:
 
     def ignored_in(self, path: Path) -> tuple[str, ...]:
         """Selectors that ``per-file-ignores`` has for a file."""
-        return tuple(s for pattern, selectors in self.per_file_ignores.items() if self.fits(pattern, path) for s in selectors)
+        return tuple(
+            s for pattern, selectors in self.per_file_ignores.items() if self.fits(pattern, path) for s in selectors
+        )
 
     def is_excluded(self, path: Path) -> bool:
         return any(self.fits(pattern, path) for pattern in self.exclude)
@@ -39,8 +52,12 @@ class Config:
         absolute = path.absolute()
         root = (self.root or Path.cwd()).absolute()
         relative = absolute.relative_to(root).as_posix() if absolute.is_relative_to(root) else absolute.as_posix()
-        return (fnmatch(relative, pattern) or fnmatch(absolute.name, pattern) or fnmatch(relative, f"{pattern.rstrip('/')}/*")
-                or fnmatch(relative, f"*/{pattern.rstrip('/')}/*"))
+        return (
+            fnmatch(relative, pattern)
+            or fnmatch(absolute.name, pattern)
+            or fnmatch(relative, f"{pattern.rstrip('/')}/*")
+            or fnmatch(relative, f"*/{pattern.rstrip('/')}/*")
+        )
 
 
 def find(start: Path) -> Config:
@@ -92,9 +109,17 @@ def parse(table: dict[str, Any], path: Path, prefix: str) -> Config:
             raise UsageError(f"{path}: unknown key {prefix}{key}{hint}")
     reader = _Reader(table, path, prefix)
     return Config(
-        path.parent, reader.texts("targets"), reader.text("tilelang-version"), reader.texts("select"), reader.texts("extend-select"),
-        reader.texts("ignore"), reader.severities(), {k: reader.as_texts(f"per-file-ignores.{k}", v) for k, v in reader.table("per-file-ignores").items()},
-        reader.instances(), reader.texts("exclude"))
+        path.parent,
+        reader.texts("targets"),
+        reader.text("tilelang-version"),
+        reader.texts("select"),
+        reader.texts("extend-select"),
+        reader.texts("ignore"),
+        reader.severities(),
+        {k: reader.as_texts(f"per-file-ignores.{k}", v) for k, v in reader.table("per-file-ignores").items()},
+        reader.instances(),
+        reader.texts("exclude"),
+    )
 
 
 class _Reader:

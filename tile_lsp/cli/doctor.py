@@ -1,4 +1,5 @@
 """``tile-lsp doctor``: what was found on this machine, and how to get what is missing."""
+
 from __future__ import annotations
 
 import argparse
@@ -26,8 +27,14 @@ class Finding:
 
 
 def add_parser(subparsers) -> None:
-    parser = subparsers.add_parser("doctor", help="tell what was found on this machine", description="Tell what was found and how to get what is missing.")
-    parser.add_argument("path", nargs="?", default=".", metavar="PATH", help="the project to look at (default: the working folder)")
+    parser = subparsers.add_parser(
+        "doctor",
+        help="tell what was found on this machine",
+        description="Tell what was found and how to get what is missing.",
+    )
+    parser.add_argument(
+        "path", nargs="?", default=".", metavar="PATH", help="the project to look at (default: the working folder)"
+    )
     parser.add_argument("--output-format", choices=("text", "json"), default="text")
 
 
@@ -46,14 +53,26 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def examine(path: Path) -> list[Finding]:
-    return [_self(), _tilelang(path), _configuration(path), _extra("compile", "tvm", "apache-tvm", "lowering, CUDA source and CPU runs"),
-            _extra("run", "torch", "torch", "running kernels"), _nvcc(), _gpu(), _editors()]
+    return [
+        _self(),
+        _tilelang(path),
+        _configuration(path),
+        _extra("compile", "tvm", "apache-tvm", "lowering, CUDA source and CPU runs"),
+        _extra("run", "torch", "torch", "running kernels"),
+        _nvcc(),
+        _gpu(),
+        _editors(),
+    ]
 
 
 def _self() -> Finding:
     from .. import __file__ as here
 
-    return Finding("tile-lsp", OK, f"{_version('tilec') or 'not installed as a package'}, Python {sys.version.split()[0]}, {Path(here).parent}")
+    return Finding(
+        "tile-lsp",
+        OK,
+        f"{_version('tilec') or 'not installed as a package'}, Python {sys.version.split()[0]}, {Path(here).parent}",
+    )
 
 
 def _version(distribution: str) -> str | None:
@@ -68,9 +87,19 @@ def _tilelang(path: Path) -> Finding:
 
     found = discover.find(path.absolute())
     if found is None:
-        return Finding("TileLang", NOTE, f"none found for {path.absolute()}; kernels are checked against {manifest.latest()}, the newest known",
-                       "install it into .venv, name a version in pyproject.toml, or pass --tilelang-version")
-    shipped = "" if found.version in manifest.versions() else "; names are read from its sources" if found.path else f"; names of {manifest.nearest(found.version)} are used"
+        return Finding(
+            "TileLang",
+            NOTE,
+            f"none found for {path.absolute()}; kernels are checked against {manifest.latest()}, the newest known",
+            "install it into .venv, name a version in pyproject.toml, or pass --tilelang-version",
+        )
+    shipped = (
+        ""
+        if found.version in manifest.versions()
+        else "; names are read from its sources"
+        if found.path
+        else f"; names of {manifest.nearest(found.version)} are used"
+    )
     return Finding("TileLang", OK, f"{found.version} from {found.how}{shipped}")
 
 
@@ -81,13 +110,17 @@ def _configuration(path: Path) -> Finding:
         root = config.find(path).root
     except Exception as error:
         return Finding("configuration", MISSING, str(error), "correct the file")
-    return Finding("configuration", NOTE, f"{root}" if root else "none (tile-lsp.toml or [tool.tile-lsp] in pyproject.toml)")
+    return Finding(
+        "configuration", NOTE, f"{root}" if root else "none (tile-lsp.toml or [tool.tile-lsp] in pyproject.toml)"
+    )
 
 
 def _extra(extra: str, module: str, distribution: str, what: str) -> Finding:
     if util.find_spec(module) is not None:
         return Finding(f"[{extra}]", OK, f"{distribution} {_version(distribution) or '(unknown version)'}: {what}")
-    return Finding(f"[{extra}]", MISSING, f"{distribution} is not installed: {what} not available", f"pip install 'tilec[{extra}]'")
+    return Finding(
+        f"[{extra}]", MISSING, f"{distribution} is not installed: {what} not available", f"pip install 'tilec[{extra}]'"
+    )
 
 
 def _output(command: list[str]) -> str | None:
@@ -104,8 +137,16 @@ def _output(command: list[str]) -> str | None:
 def _nvcc() -> Finding:
     text = _output(["nvcc", "--version"])
     if text is None:
-        return Finding("nvcc", MISSING, "not on PATH: kernels are shown as CUDA but not compiled", "install the CUDA toolkit and put its bin folder on PATH")
-    release = next((line.split("release", 1)[1].split(",")[0].strip() for line in text.splitlines() if "release" in line), "unknown release")
+        return Finding(
+            "nvcc",
+            MISSING,
+            "not on PATH: kernels are shown as CUDA but not compiled",
+            "install the CUDA toolkit and put its bin folder on PATH",
+        )
+    release = next(
+        (line.split("release", 1)[1].split(",")[0].strip() for line in text.splitlines() if "release" in line),
+        "unknown release",
+    )
     return Finding("nvcc", OK, f"{release}, {shutil.which('nvcc')}")
 
 
@@ -117,5 +158,9 @@ def _gpu() -> Finding:
 
 
 def _editors() -> Finding:
-    found = [name for name, command in (("VS Code", "code"), ("Neovim", "nvim"), ("Helix", "hx"), ("Emacs", "emacs")) if shutil.which(command)]
+    found = [
+        name
+        for name, command in (("VS Code", "code"), ("Neovim", "nvim"), ("Helix", "hx"), ("Emacs", "emacs"))
+        if shutil.which(command)
+    ]
     return Finding("editors", NOTE, ", ".join(found) or "none on PATH")

@@ -1,4 +1,5 @@
 """Finding the user's TileLang without importing it."""
+
 from __future__ import annotations
 
 import os
@@ -11,7 +12,9 @@ from pathlib import Path
 from . import manifest
 from .versions import is_version, matches
 
-_REQUIREMENT = re.compile(r"^\s*['\"]?tilelang\s*(?:\[[^\]]*\])?\s*(?P<spec>(?:[=!<>~]=?=?)\s*[^;#'\"]+)?", re.IGNORECASE)
+_REQUIREMENT = re.compile(
+    r"^\s*['\"]?tilelang\s*(?:\[[^\]]*\])?\s*(?P<spec>(?:[=!<>~]=?=?)\s*[^;#'\"]+)?", re.IGNORECASE
+)
 _MAX_DEPTH = 12  # folders looked at above a file
 
 
@@ -27,7 +30,9 @@ class InstalledTileLang:
     how: str
 
 
-def find(start: Path, interpreter: str | None = None, environ: Mapping[str, str] | None = None) -> InstalledTileLang | None:
+def find(
+    start: Path, interpreter: str | None = None, environ: Mapping[str, str] | None = None
+) -> InstalledTileLang | None:
     """The TileLang a file belongs to: the client's interpreter, VIRTUAL_ENV, a virtual environment in a folder above,
     conda, a source tree, else the newest release that the project's requirements allow."""
     environ = os.environ if environ is None else environ
@@ -104,7 +109,12 @@ def _package_folder(site: Path, info: Path) -> Path | None:
 def source_tree(start: Path) -> InstalledTileLang | None:
     """A checkout of TileLang the file lies in, or one vendored beside it."""
     for folder in folders_above(start):
-        for root in (folder, folder / "tilelang", folder / "3rdparty" / "tilelang", folder / "third_party" / "tilelang"):
+        for root in (
+            folder,
+            folder / "tilelang",
+            folder / "3rdparty" / "tilelang",
+            folder / "third_party" / "tilelang",
+        ):
             package = root / "tilelang"
             if (package / "language" / "__init__.py").is_file() and package.parent.name != "site-packages":
                 version = _tree_version(root)
@@ -149,7 +159,8 @@ def lowest_allowed(start: Path) -> str | None:
 
 
 def requirement(file: Path) -> str | None:
-    """The version specifiers of ``tilelang`` in a requirements file or pyproject.toml; "" without any; None if absent."""
+    """The version specifiers of ``tilelang`` in a requirements file or pyproject.toml; "" without any; None if "
+    "absent."""
     text = _read(file)
     if "tilelang" not in text.lower():
         return None
@@ -177,5 +188,3 @@ def api(found: InstalledTileLang) -> manifest.Manifest:
 
     read = read_package(found.path, found.version)
     return read if read is not None else manifest.load(found.version)
-
-

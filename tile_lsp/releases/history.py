@@ -1,4 +1,5 @@
 """When names and parameters of ``tilelang.language`` came and went, and what took their place."""
+
 from __future__ import annotations
 
 import json
@@ -23,7 +24,10 @@ class Replacement:
 # (text, names it needs, new name where renaming alone does it)
 _ALTERNATIVES: dict[str, tuple[tuple[str, tuple[str, ...], str | None], ...]] = {
     "tcgen05_gemm": (("T.gemm(A, B, C, mbar=mbar)", ("gemm",), "gemm"),),
-    "tcgen05_mma": (("T.tcgen05_gemm", ("tcgen05_gemm",), "tcgen05_gemm"), ("T.gemm(A, B, C, mbar=mbar)", ("gemm",), "gemm")),
+    "tcgen05_mma": (
+        ("T.tcgen05_gemm", ("tcgen05_gemm",), "tcgen05_gemm"),
+        ("T.gemm(A, B, C, mbar=mbar)", ("gemm",), "gemm"),
+    ),
     "wgmma_gemm": (("T.gemm(A, B, C)", ("gemm",), "gemm"),),
     "wgmma_mma": (("T.wgmma_gemm", ("wgmma_gemm",), "wgmma_gemm"), ("T.gemm(A, B, C)", ("gemm",), "gemm")),
     "gemm_v1": (("T.gemm", ("gemm",), "gemm"),),
@@ -37,7 +41,9 @@ _ALTERNATIVES: dict[str, tuple[tuple[str, tuple[str, ...], str | None], ...]] = 
     "DataType": (("T.dtype", ("dtype",), "dtype"),),
     "annotate_padding": (("T.annotate_safe_value", ("annotate_safe_value",), None),),
     "sync_thread_partial": (("T.sync_threads with arguments", ("sync_threads",), None),),
-    "initialize_descriptor": (("T.initialize_wgmma_descriptor or T.initialize_tcgen05_descriptor", ("initialize_wgmma_descriptor",), None),),
+    "initialize_descriptor": (
+        ("T.initialize_wgmma_descriptor or T.initialize_tcgen05_descriptor", ("initialize_wgmma_descriptor",), None),
+    ),
     "get_mbarrier": (("T.alloc_barrier", ("alloc_barrier",), None),),
     "create_list_of_mbarrier": (("T.alloc_barrier", ("alloc_barrier",), None),),
     "sync_global": (("T.sync_grid()", ("sync_grid",), "sync_grid"),),

@@ -1,11 +1,12 @@
 """What each TileLang release exports: the manifests carried as package data, one loaded at a time."""
+
 from __future__ import annotations
 
 import ast
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 from . import history
@@ -19,7 +20,8 @@ KINDS = {"f": "function", "c": "class", "d": "dtype", "o": "op", "k": "constant"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """``kind``: ``positional_only``, ``positional_or_keyword``, ``keyword_only``, ``var_positional``, ``var_keyword``."""
+    """``kind``: ``positional_only``, ``positional_or_keyword``, ``keyword_only``, ``var_positional``, "
+    "``var_keyword``."""
 
     name: str
     kind: str
@@ -113,11 +115,16 @@ def parse_signature(text: str) -> tuple[Parameter, ...]:
 
 
 def _parameter(a: ast.arg, kind: str, default: ast.expr | None) -> Parameter:
-    return Parameter(a.arg, kind, default is not None, ast.unparse(default) if default is not None else "",
-                     ast.unparse(a.annotation) if a.annotation is not None else "")
+    return Parameter(
+        a.arg,
+        kind,
+        default is not None,
+        ast.unparse(default) if default is not None else "",
+        ast.unparse(a.annotation) if a.annotation is not None else "",
+    )
 
 
-@lru_cache(maxsize=None)
+@cache
 def versions() -> tuple[str, ...]:
     """The shipped releases, oldest first."""
     names = [p.stem for p in MANIFESTS.glob("*.json") if is_version(p.stem)]
@@ -148,7 +155,9 @@ def load(version: str) -> Manifest:
     """The manifest of the shipped release nearest to ``version`` (``latest`` for the newest). Raises ValueError."""
     name = latest() if version == "latest" else nearest(version)
     data = json.loads((MANIFESTS / f"{name}.json").read_text())
-    return Manifest(name, _entries(data["language"]), _entries(data["top_level"]), data["elsewhere"], data["pass_config_keys"])
+    return Manifest(
+        name, _entries(data["language"]), _entries(data["top_level"]), data["elsewhere"], data["pass_config_keys"]
+    )
 
 
 def _entries(table: dict[str, list]) -> dict[str, Entry]:

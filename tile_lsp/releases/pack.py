@@ -5,6 +5,7 @@
 SOURCE_DIR holds ``tilelang-<version>.json`` (every public name of a release with its parameters) and ``history.json``.
 Kept: kind, defining module and signature of each name; for names and parameters that came or went, when.
 """
+
 from __future__ import annotations
 
 import ast
@@ -56,7 +57,9 @@ def pack_entry(entry: dict[str, Any]) -> list[Any]:
 def pack_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
     elsewhere = {}
     for name, entries in manifest["defined_not_exported"].items():
-        modules = sorted({m for e in entries for m in e.get("reachable_as") or [e["defined_in"]]}, key=lambda m: (m.count("."), m))
+        modules = sorted(
+            {m for e in entries for m in e.get("reachable_as") or [e["defined_in"]]}, key=lambda m: (m.count("."), m)
+        )
         elsewhere[name] = modules[0]
     return {
         "version": manifest["version"],
@@ -82,12 +85,21 @@ def pack_history(manifests: list[dict[str, Any]]) -> dict[str, Any]:
         changed = {}
         for parameter in sorted({p for s in signatures if s for p in s}):
             present = [s is not None and parameter in s for s in signatures]
-            span = lifetime(present, [m for m in manifests])
-            gone = next((i for i, s in enumerate(signatures) if s is not None and not present[i] and any(present[:i])), None)
+            span = lifetime(present, manifests)
+            gone = next(
+                (i for i, s in enumerate(signatures) if s is not None and not present[i] and any(present[:i])), None
+            )
             if gone is not None or present != having:
                 back = gone is not None and any(present[gone:])
-                changed[parameter] = [span[0], manifests[gone]["version"] if gone is not None else None,
-                                      *([next(manifests[i]["version"] for i in range(gone, len(present)) if present[i])] if back and gone is not None else [])]
+                changed[parameter] = [
+                    span[0],
+                    manifests[gone]["version"] if gone is not None else None,
+                    *(
+                        [next(manifests[i]["version"] for i in range(gone, len(present)) if present[i])]
+                        if back and gone is not None
+                        else []
+                    ),
+                ]
         if changed:
             parameters[name] = changed
     return {"versions": [m["version"] for m in manifests], "names": names, "parameters": parameters}

@@ -1,4 +1,5 @@
 """Names exported by a TileLang that has no shipped manifest, read from its sources without importing them."""
+
 from __future__ import annotations
 
 import ast
@@ -100,13 +101,15 @@ def _absolute(node: ast.ImportFrom, dotted: str, is_package: bool) -> str:
     if not node.level:
         return node.module or ""
     base = dotted.split(".")
-    base = base[:len(base) - node.level + (1 if is_package else 0)]
+    base = base[: len(base) - node.level + (1 if is_package else 0)]
     return ".".join([*base, *([node.module] if node.module else [])])
 
 
 def _string_list(value: ast.expr | None) -> list[str] | None:
     """A literal ``__all__``; None if it is computed (then every public name counts)."""
-    if isinstance(value, (ast.List, ast.Tuple)) and all(isinstance(e, ast.Constant) and isinstance(e.value, str) for e in value.elts):
+    if isinstance(value, (ast.List, ast.Tuple)) and all(
+        isinstance(e, ast.Constant) and isinstance(e.value, str) for e in value.elts
+    ):
         return [e.value for e in value.elts]  # type: ignore[attr-defined,misc]
     return None
 
@@ -123,11 +126,15 @@ def read_package(package: Path, version: str) -> Manifest | None:
         return None
     near = manifest.load(version)
     words = _words(package)
-    language = {n: e for n, e in near.language.items() if n in words or n in module.names or not e.module.startswith("tilelang")}
+    language = {
+        n: e for n, e in near.language.items() if n in words or n in module.names or not e.module.startswith("tilelang")
+    }
     for name, entry in module.names.items():
         if not name.startswith("__"):
             language[name] = _better(entry, language.get(name))
-    return Manifest(version, language, dict(near.top_level), dict(near.elsewhere_in), dict(near.pass_config_keys), str(package))
+    return Manifest(
+        version, language, dict(near.top_level), dict(near.elsewhere_in), dict(near.pass_config_keys), str(package)
+    )
 
 
 def _better(read: Entry, shipped: Entry | None) -> Entry:

@@ -1,10 +1,14 @@
 """Release numbers and requirement specifiers, as far as TileLang's releases need them."""
+
 from __future__ import annotations
 
 import re
 
-_RELEASE = re.compile(r"^\s*v?(?P<numbers>\d+(?:\.\d+)*)(?:[._-]?(?P<pre>a|b|rc|dev)[._-]?(?P<pre_n>\d*))?(?:[._-]?post[._-]?(?P<post>\d*))?"
-                      r"(?:[._-]?dev(?P<dev>\d*))?(?:\+.*)?\s*$", re.IGNORECASE)
+_RELEASE = re.compile(
+    r"^\s*v?(?P<numbers>\d+(?:\.\d+)*)(?:[._-]?(?P<pre>a|b|rc|dev)[._-]?(?P<pre_n>\d*))?(?:[._-]?post[._-]?(?P<post>\d*))?"
+    r"(?:[._-]?dev(?P<dev>\d*))?(?:\+.*)?\s*$",
+    re.IGNORECASE,
+)
 _SPECIFIER = re.compile(r"\s*(===|==|!=|<=|>=|~=|<|>|\^|~)\s*([^\s,;]+)\s*")
 
 
@@ -40,7 +44,7 @@ def _satisfies(version: str, op: str, bound: str) -> bool:
     if not is_version(bound):
         return True
     mine, other = sort_key(version), sort_key(bound)
-    same_prefix = mine[0][:len(other[0])] == other[0]
+    same_prefix = mine[0][: len(other[0])] == other[0]
     if op in ("==", "==="):
         return same_prefix if wildcard else mine == other
     if op == "!=":

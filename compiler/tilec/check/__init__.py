@@ -3,6 +3,7 @@
 May import ``source, ir, language, evaluate, target``: the standard library alone. Import what you need from
 ``tilec.check.checker`` (``check_program``, ``check_analysis``), ``.diagnostic``, ``.registry`` and ``.settings``.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

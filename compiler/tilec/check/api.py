@@ -1,4 +1,5 @@
 """What the rules ask about the TileLang release a file is checked against. ``tile_lsp.releases`` implements it."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -1,4 +1,5 @@
 """Uses of TileLang's names against what the configured release exports."""
+
 from __future__ import annotations
 
 import difflib
@@ -13,15 +14,46 @@ from .settings import OFF, Settings
 
 # Misspellings that a comparison of letters does not find, and ideas from other languages.
 _INTENDED = {
-    "alloc_smem": "alloc_shared", "alloc_sharedmem": "alloc_shared", "alloc_shmem": "alloc_shared", "shared": "alloc_shared", "fragment": "alloc_fragment",
-    "alloc_register": "alloc_fragment", "alloc_frag": "alloc_fragment", "alloc_reg": "alloc_fragment", "matmul": "gemm", "dot": "gemm", "mma": "gemm",
-    "zeros": "clear", "zero": "clear", "syncthreads": "sync_threads", "where": "if_then_else", "arange": "serial", "range": "serial",
-    "program_id": "get_block_binding", "thread_idx": "get_thread_binding", "load": "copy", "store": "copy", "sum": "reduce_sum", "pipeline": "Pipelined",
-    "cdiv": "ceildiv", "dyn": "dynamic", "fill_zero": "clear",
+    "alloc_smem": "alloc_shared",
+    "alloc_sharedmem": "alloc_shared",
+    "alloc_shmem": "alloc_shared",
+    "shared": "alloc_shared",
+    "fragment": "alloc_fragment",
+    "alloc_register": "alloc_fragment",
+    "alloc_frag": "alloc_fragment",
+    "alloc_reg": "alloc_fragment",
+    "matmul": "gemm",
+    "dot": "gemm",
+    "mma": "gemm",
+    "zeros": "clear",
+    "zero": "clear",
+    "syncthreads": "sync_threads",
+    "where": "if_then_else",
+    "arange": "serial",
+    "range": "serial",
+    "program_id": "get_block_binding",
+    "thread_idx": "get_thread_binding",
+    "load": "copy",
+    "store": "copy",
+    "sum": "reduce_sum",
+    "pipeline": "Pipelined",
+    "cdiv": "ceildiv",
+    "dyn": "dynamic",
+    "fill_zero": "clear",
 }
 _INTENDED_KEYWORDS = {
-    "trans_A": "transpose_A", "trans_B": "transpose_B", "transA": "transpose_A", "transB": "transpose_B", "num_threads": "threads", "nthreads": "threads",
-    "stages": "num_stages", "axis": "dim", "out_index": "out_idx", "block_threads": "threads", "accumulate": "clear_accum", "barrier": "mbar",
+    "trans_A": "transpose_A",
+    "trans_B": "transpose_B",
+    "transA": "transpose_A",
+    "transB": "transpose_B",
+    "num_threads": "threads",
+    "nthreads": "threads",
+    "stages": "num_stages",
+    "axis": "dim",
+    "out_index": "out_idx",
+    "block_threads": "threads",
+    "accumulate": "clear_accum",
+    "barrier": "mbar",
 }
 _CALLABLE = ("function", "op", "class", "macro-decorator")
 
@@ -54,13 +86,13 @@ def shown(use: ApiUse) -> str:
     return use.name if use.imported and "." not in use.text else use.text
 
 
-# -- names ----------------------------------------------------------------------------------------------------------------------
+# -- names ---------------------------------------------------------------------------------------
 def _missing(use: ApiUse, api: Api, settings: Settings) -> Diagnostic | None:
     if use.module == "tilelang":
         return _missing_top_level(use, api, settings)
     added, removed = api.added_in(use.name), api.removed_in(use.name)
     replacement = api.replacement(use.name)
-    prefix = use.text[:-len(use.name)] if use.text.endswith(use.name) else ""
+    prefix = use.text[: -len(use.name)] if use.text.endswith(use.name) else ""
     instead = f"; use {_with_prefix(replacement.text, prefix)}" if replacement else ""
     fix = None
     if replacement is not None and replacement.rename:
@@ -89,11 +121,22 @@ def _with_prefix(text: str, prefix: str) -> str:
 
 def _missing_top_level(use: ApiUse, api: Api, settings: Settings) -> Diagnostic | None:
     """Submodules of tilelang are not all known, so only what looks like a misspelling is reported."""
-    near = _closest(use.name, [n for n in api.names("tilelang") if api.kind(n, "tilelang") in ("function", "class")], {}, cutoff=0.82)
+    near = _closest(
+        use.name,
+        [n for n in api.names("tilelang") if api.kind(n, "tilelang") in ("function", "class")],
+        {},
+        cutoff=0.82,
+    )
     if near is None:
         return None
     fix = Fix(f"Change to {near}", (Edit(use.name_span, near),), safe=False)
-    return _report("unknown-attribute", f"{shown(use)} is not exported by tilelang {api.version}; did you mean {near}?", use.span, settings, fix)
+    return _report(
+        "unknown-attribute",
+        f"{shown(use)} is not exported by tilelang {api.version}; did you mean {near}?",
+        use.span,
+        settings,
+        fix,
+    )
 
 
 def _closest(name: str, names: list[str], intended: dict[str, str], cutoff: float = 0.72) -> str | None:
@@ -118,7 +161,7 @@ def _key(version: str) -> tuple[int, ...]:
     return tuple(int(n) for n in re.findall(r"\d+", version)) or (0,)
 
 
-# -- calls ------------------------------------------------------------------------------------------------------------------------
+# -- calls ---------------------------------------------------------------------------------------
 def _check_call(use: ApiUse, api: Api, settings: Settings) -> Iterator[Diagnostic | None]:
     parameters = api.parameters(use.name, use.module)
     call = use.call
@@ -126,7 +169,9 @@ def _check_call(use: ApiUse, api: Api, settings: Settings) -> Iterator[Diagnosti
         return
     by_name = {p.name: p for p in parameters if not p.kind.startswith("var_") and p.kind != "positional_only"}
     takes_any = any(p.kind == "var_keyword" for p in parameters)
-    forwards_dtype = api.kind(use.name, use.module) == "op"  # TIR's wrappers take dtype= and put it where the operator wants it
+    forwards_dtype = (
+        api.kind(use.name, use.module) == "op"
+    )  # TIR's wrappers take dtype= and put it where the operator wants it
     bad = forwards_dtype and any(k == "dtype" for k, _ in call.keywords)
     for keyword, span in call.keywords:
         if keyword not in by_name and not takes_any and not (forwards_dtype and keyword == "dtype"):
@@ -136,7 +181,9 @@ def _check_call(use: ApiUse, api: Api, settings: Settings) -> Iterator[Diagnosti
         yield _arity(use, parameters, settings)
 
 
-def _unknown_keyword(use: ApiUse, api: Api, settings: Settings, keyword: str, span: Span, names: list[str]) -> Diagnostic | None:
+def _unknown_keyword(
+    use: ApiUse, api: Api, settings: Settings, keyword: str, span: Span, names: list[str]
+) -> Diagnostic | None:
     who = shown(use)
     facade = use.module == FACADE
     removed = api.parameter_removed_in(use.name, keyword) if facade else None
@@ -144,9 +191,16 @@ def _unknown_keyword(use: ApiUse, api: Api, settings: Settings, keyword: str, sp
     if added is not None:
         gone = f", removed in {removed}" if removed else ""
         rule = "removed-keyword" if removed else "newer-api"
-        return _report(rule, f"{who} of tilelang {api.version} has no parameter {keyword} (added in {added}{gone})", span, settings)
+        return _report(
+            rule, f"{who} of tilelang {api.version} has no parameter {keyword} (added in {added}{gone})", span, settings
+        )
     if removed is not None:
-        return _report("removed-keyword", f"{who} has no parameter {keyword} since {removed} (the version is {api.version})", span, settings)
+        return _report(
+            "removed-keyword",
+            f"{who} has no parameter {keyword} since {removed} (the version is {api.version})",
+            span,
+            settings,
+        )
     near = _closest(keyword, names, _INTENDED_KEYWORDS, cutoff=0.6)
     hint = f"; did you mean {near}?" if near else f"; it has {', '.join(names)}" if names else ""
     fix = Fix(f"Change to {near}", (Edit(span, near),), safe=False) if near else None
@@ -165,11 +219,20 @@ def _arity(use: ApiUse, parameters: Iterable, settings: Settings) -> Diagnostic 
         keyword_only = [p.name for p in parameters if p.kind == "keyword_only"]
         hint = f"; {', '.join(keyword_only)} are given by keyword" if keyword_only else ""
         place = call.argument_spans[most] if most < len(call.argument_spans) else call.span
-        return _report("wrong-arity", f"{who} takes {most} positional argument{'s' if most != 1 else ''}, but {call.positional} are given{hint}", place, settings)
-    double = next((p.name for p in positional[:call.positional] if p.name in given and p.kind != "positional_only"), None)
+        return _report(
+            "wrong-arity",
+            f"{who} takes {most} positional argument{'s' if most != 1 else ''}, but {call.positional} are given{hint}",
+            place,
+            settings,
+        )
+    double = next(
+        (p.name for p in positional[: call.positional] if p.name in given and p.kind != "positional_only"), None
+    )
     if double:
-        return _report("wrong-arity", f"{who}: {double} is given twice, by position and by keyword", call.span, settings)
-    missing = [p.name for p in positional[call.positional:] if not p.has_default and p.name not in given]
+        return _report(
+            "wrong-arity", f"{who}: {double} is given twice, by position and by keyword", call.span, settings
+        )
+    missing = [p.name for p in positional[call.positional :] if not p.has_default and p.name not in given]
     missing += [p.name for p in parameters if p.kind == "keyword_only" and not p.has_default and p.name not in given]
     if missing:
         what = "argument" if len(missing) == 1 else "arguments"

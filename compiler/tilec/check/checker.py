@@ -1,4 +1,5 @@
 """From tile programs and API uses to diagnostics: rules run, faults of several instances and targets become one."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -20,15 +21,30 @@ from .settings import OFF, Settings
 from .suppress import suppressed
 
 # Faults that say a kernel was not written for a chip. Where the user names no target, they rule the chip out instead.
-TARGET_SUPPORT = frozenset(("tmem-target", "op-target", "cluster-target", "barrier-target", "gemm-dtype-target", "atomic-tma-target", "smem-capacity",
-                            "smem-static"))
+TARGET_SUPPORT = frozenset(
+    (
+        "tmem-target",
+        "op-target",
+        "cluster-target",
+        "barrier-target",
+        "gemm-dtype-target",
+        "atomic-tma-target",
+        "smem-capacity",
+        "smem-static",
+    )
+)
 
 
-def check_program(program: TileProgram, target: Target | Sequence[Target], api: Api | None = None, settings: Settings | None = None,
-                  explicit: bool = True) -> list[Diagnostic]:
+def check_program(
+    program: TileProgram,
+    target: Target | Sequence[Target],
+    api: Api | None = None,
+    settings: Settings | None = None,
+    explicit: bool = True,
+) -> list[Diagnostic]:
     """The diagnostics of one tile program.
 
-    ``explicit`` False: the targets are candidates, not the user's choice; what fails on some of them only is not reported.
+    ``explicit`` False: the targets are candidates, not the user's choice; what fails on some of them only is not told.
     """
     settings = settings or Settings()
     targets = (target,) if isinstance(target, Target) else tuple(target)
@@ -38,9 +54,14 @@ def check_program(program: TileProgram, target: Target | Sequence[Target], api: 
     facts = Facts.of(program)
     version = api.version if api is not None else ""
     blamed: dict[Buffer, str] = {}
-    on_gpu = any(t.kind == "cuda" for t in targets) and not any(s.attrs.get("is_cpu") is True for s in program.launches())
+    on_gpu = any(t.kind == "cuda" for t in targets) and not any(
+        s.attrs.get("is_cpu") is True for s in program.launches()
+    )
     common = _run(RuleContext(program, facts, None, settings, blamed, version), problems) if on_gpu else []
-    by_target = [(t, _run(RuleContext(program, facts, t, settings, dict(blamed), version), [*problems, *common])) for t in targets]
+    by_target = [
+        (t, _run(RuleContext(program, facts, t, settings, dict(blamed), version), [*problems, *common]))
+        for t in targets
+    ]
     return _ordered(_without_echoes([*problems, *common, *merge_targets(by_target, explicit, TARGET_SUPPORT)]))
 
 
@@ -96,7 +117,9 @@ def _same_place(a: Span, b: Span) -> bool:
     return (a.line, a.column) < (b.end_line, b.end_column) and (b.line, b.column) < (a.end_line, a.end_column)
 
 
-def problem_diagnostics(problems: Iterable[Problem], settings: Settings, program: TileProgram | None = None) -> list[Diagnostic]:
+def problem_diagnostics(
+    problems: Iterable[Problem], settings: Settings, program: TileProgram | None = None
+) -> list[Diagnostic]:
     """What the evaluator found, with codes."""
     found = []
     for problem in problems:
@@ -105,13 +128,30 @@ def problem_diagnostics(problems: Iterable[Problem], settings: Settings, program
             continue
         severity = settings.severity(rule, rule.severity)
         if severity != OFF:
-            found.append(Diagnostic(rule.code, rule.name, severity, problem.message, problem.span, tuple(Related(m, s) for m, s in problem.related),
-                                    None, program.name if program else "", program.instance if program else ""))
+            found.append(
+                Diagnostic(
+                    rule.code,
+                    rule.name,
+                    severity,
+                    problem.message,
+                    problem.span,
+                    tuple(Related(m, s) for m, s in problem.related),
+                    None,
+                    program.name if program else "",
+                    program.instance if program else "",
+                )
+            )
     return found
 
 
-def check_analysis(analysis: Any, targets: Sequence[Target], api: Api, settings: Settings | None = None, explicit: bool = True,
-                   programs: Any = None) -> list[Diagnostic]:
+def check_analysis(
+    analysis: Any,
+    targets: Sequence[Target],
+    api: Api,
+    settings: Settings | None = None,
+    explicit: bool = True,
+    programs: Any = None,
+) -> list[Diagnostic]:
     """The diagnostics of a file: its syntax, its API uses, its kernels at all their instances.
 
     ``programs``: ``(kernel, instance) -> TileProgram`` for callers that keep programs; by default they are made here.
@@ -121,8 +161,11 @@ def check_analysis(analysis: Any, targets: Sequence[Target], api: Api, settings:
 
     settings = settings or Settings()
     make = programs or (lambda kernel, instance: instantiate(analysis, kernel, instance))
-    found = [*syntax_diagnostics(analysis.source, settings), *check_api(analysis.api_uses, api, settings),
-             *problem_diagnostics(analysis.problems, settings)]
+    found = [
+        *syntax_diagnostics(analysis.source, settings),
+        *check_api(analysis.api_uses, api, settings),
+        *problem_diagnostics(analysis.problems, settings),
+    ]
     general = list(found)
     for kernel in analysis.kernels:
         by_instance = []

@@ -1,4 +1,5 @@
 """What a rule sees, and how it reports."""
+
 from __future__ import annotations
 
 from ..ir.buffer import Buffer
@@ -14,20 +15,37 @@ from .settings import OFF, Settings
 class RuleContext:
     """``target`` is None for rules that do not depend on the chip."""
 
-    def __init__(self, program: TileProgram, facts: Facts, target: Target | None, settings: Settings, blamed: dict[Buffer, str] | None = None,
-                 version: str = ""):
+    def __init__(
+        self,
+        program: TileProgram,
+        facts: Facts,
+        target: Target | None,
+        settings: Settings,
+        blamed: dict[Buffer, str] | None = None,
+        version: str = "",
+    ):
         self.program = program
         self.facts = facts
         self.target = target
         self.settings = settings
         self.version = version  # of TileLang, "" if unknown
         self.rule: ProgramRule | None = None
-        self.blamed: dict[Buffer, str] = {} if blamed is None else blamed  # buffers that an error was reported about, and by which rule
+        self.blamed: dict[Buffer, str] = (
+            {} if blamed is None else blamed
+        )  # buffers that an error was reported about, and by which rule
 
-    def report(self, message: str, span: Span | None, *related: tuple[str, Span | None], name: str | None = None, severity: str | None = None,
-               fix: Fix | None = None, buffer: Buffer | None = None) -> Diagnostic | None:
-        """A diagnostic of the running rule (``name``: another of its names). ``buffer``: what it is about, so that later
-        rules can leave a faulty buffer alone. None if the settings do not want it."""
+    def report(
+        self,
+        message: str,
+        span: Span | None,
+        *related: tuple[str, Span | None],
+        name: str | None = None,
+        severity: str | None = None,
+        fix: Fix | None = None,
+        buffer: Buffer | None = None,
+    ) -> Diagnostic | None:
+        """A diagnostic of the running rule (``name``: another of its names). ``buffer``: what it is about, so that
+        later rules can leave a faulty buffer alone. None if the settings do not want it."""
         assert self.rule is not None
         data = BY_NAME[name or self.rule.names[0]]
         level = self.settings.severity(data, severity or data.severity)
@@ -41,8 +59,17 @@ class RuleContext:
         place = span or self.program.span
         if place is None:
             return None
-        return Diagnostic(data.code, data.name, level, message, place,
-                          tuple(Related(m, s) for m, s in related if s is not None), fix, self.program.name, self.program.instance)
+        return Diagnostic(
+            data.code,
+            data.name,
+            level,
+            message,
+            place,
+            tuple(Related(m, s) for m, s in related if s is not None),
+            fix,
+            self.program.name,
+            self.program.instance,
+        )
 
     def is_blamed(self, *buffers: Buffer) -> bool:
         return any(b in self.blamed for b in buffers)

@@ -1,4 +1,5 @@
 """What the checker reports, as plain values."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -54,17 +55,29 @@ class Diagnostic:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "path": self.span.path, "kernel": self.kernel or None, "instance": self.instance or None,
-            "code": self.code, "name": self.name, "severity": self.severity, "message": self.message,
+            "path": self.span.path,
+            "kernel": self.kernel or None,
+            "instance": self.instance or None,
+            "code": self.code,
+            "name": self.name,
+            "severity": self.severity,
+            "message": self.message,
             "range": range_json(self.span),
             "related": [{"message": r.message, "path": r.span.path, "range": range_json(r.span)} for r in self.related],
-            "fix": None if self.fix is None else {
-                "title": self.fix.title, "safe": self.fix.safe,
-                "edits": [{"path": e.span.path, "range": range_json(e.span), "text": e.text} for e in self.fix.edits]},
+            "fix": None
+            if self.fix is None
+            else {
+                "title": self.fix.title,
+                "safe": self.fix.safe,
+                "edits": [{"path": e.span.path, "range": range_json(e.span), "text": e.text} for e in self.fix.edits],
+            },
             "url": self.url,
         }
 
 
 def range_json(span: Span) -> dict[str, dict[str, int]]:
     """Lines and columns from 1; the end is one past the last character."""
-    return {"start": {"line": span.line, "column": span.column}, "end": {"line": span.end_line, "column": span.end_column}}
+    return {
+        "start": {"line": span.line, "column": span.column},
+        "end": {"line": span.end_line, "column": span.end_column},
+    }

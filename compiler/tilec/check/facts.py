@@ -1,4 +1,5 @@
 """What the rules need to know about a tile program, collected in one walk."""
+
 from __future__ import annotations
 
 from collections import defaultdict
@@ -63,14 +64,19 @@ class Access:
 
 
 def depends_on_threads(e: Expr) -> bool:
-    return any(isinstance(x, Unknown) or (isinstance(x, Var) and x.kind in ("thread", "let")) or isinstance(x, Call) for x in walk_expr(e))
+    return any(
+        isinstance(x, Unknown) or (isinstance(x, Var) and x.kind in ("thread", "let")) or isinstance(x, Call)
+        for x in walk_expr(e)
+    )
 
 
 @dataclass
 class Facts:
     program: TileProgram
     places: list[Place] = field(default_factory=list)
-    uses: dict[Buffer, list[Access]] = field(default_factory=lambda: defaultdict(list))  # by the buffer named, views apart
+    uses: dict[Buffer, list[Access]] = field(
+        default_factory=lambda: defaultdict(list)
+    )  # by the buffer named, views apart
     storage_uses: dict[Buffer, list[Access]] = field(default_factory=lambda: defaultdict(list))  # by the memory's owner
     allocs: dict[Buffer, Place] = field(default_factory=dict)
     has_unsupported: bool = False
@@ -92,7 +98,7 @@ class Facts:
         """Buffers of these scopes that own their memory, in order."""
         return [b for b in self.allocs if b.scope in scopes and b.view_of is None]
 
-    # -- collecting ------------------------------------------------------------------------------------------------------
+    # -- collecting -------------------------------------------------------------------------------
     def _walk(self, body: Body, parents: tuple[Stmt, ...]) -> None:
         for s in body:
             if isinstance(s, (If, While)) and has_unknown(s.cond):
@@ -173,24 +179,102 @@ class Facts:
 
 
 # Scalar functions that use the values of their arguments and nothing else; any other call may take addresses.
-_PURE_CALLS = frozenset((
-    "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "tanh", "sin", "cos", "tan", "sinh", "cosh", "asin", "acos", "atan",
-    "atan2", "abs", "fabs", "floor", "ceil", "round", "trunc", "nearbyint", "sigmoid", "erf", "pow", "power", "fmod", "max", "min", "infinity",
-    "isnan", "isinf", "isfinite", "clamp", "popcount", "clz", "copysign", "hypot", "ldexp", "nextafter", "if_then_else", "likely",
-    "max_value", "min_value", "reinterpret", "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right", "truncdiv",
-    "truncmod", "floordiv", "floormod", "ceildiv", "cdiv", "fma", "__exp", "__exp2", "__log", "__log2", "__log10", "__sin", "__cos", "__tan",
-))
+_PURE_CALLS = frozenset(
+    (
+        "exp",
+        "exp2",
+        "exp10",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sqrt",
+        "rsqrt",
+        "tanh",
+        "sin",
+        "cos",
+        "tan",
+        "sinh",
+        "cosh",
+        "asin",
+        "acos",
+        "atan",
+        "atan2",
+        "abs",
+        "fabs",
+        "floor",
+        "ceil",
+        "round",
+        "trunc",
+        "nearbyint",
+        "sigmoid",
+        "erf",
+        "pow",
+        "power",
+        "fmod",
+        "max",
+        "min",
+        "infinity",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "clamp",
+        "popcount",
+        "clz",
+        "copysign",
+        "hypot",
+        "ldexp",
+        "nextafter",
+        "if_then_else",
+        "likely",
+        "max_value",
+        "min_value",
+        "reinterpret",
+        "bitwise_not",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "shift_left",
+        "shift_right",
+        "truncdiv",
+        "truncmod",
+        "floordiv",
+        "floormod",
+        "ceildiv",
+        "cdiv",
+        "fma",
+        "__exp",
+        "__exp2",
+        "__log",
+        "__log2",
+        "__log10",
+        "__sin",
+        "__cos",
+        "__tan",
+    )
+)
 
-_USER_NAMES = {("fill", "dst"): "buffer", ("clear", "dst"): "buffer", ("reduce", "src"): "buffer", ("reduce", "dst"): "out",
-               ("mbarrier_wait_parity", "mbar"): "mbarrier", ("mbarrier_arrive", "mbar"): "mbarrier", ("mbarrier_expect_tx", "mbar"): "mbarrier",
-               ("atomic", "src"): "value"}
+_USER_NAMES = {
+    ("fill", "dst"): "buffer",
+    ("clear", "dst"): "buffer",
+    ("reduce", "src"): "buffer",
+    ("reduce", "dst"): "out",
+    ("mbarrier_wait_parity", "mbar"): "mbarrier",
+    ("mbarrier_arrive", "mbar"): "mbarrier",
+    ("mbarrier_expect_tx", "mbar"): "mbarrier",
+    ("atomic", "src"): "value",
+}
 
 
 def argument_span(op: TileOp, name: str) -> Span | None:
     """Where an argument was written, else the call."""
     value = op.args.get(name)
-    return (op.arg_spans.get(name) or op.arg_spans.get(_USER_NAMES.get((op.op, name), name))
-            or (value.span if isinstance(value, Region) else None) or op.span)
+    return (
+        op.arg_spans.get(name)
+        or op.arg_spans.get(_USER_NAMES.get((op.op, name), name))
+        or (value.span if isinstance(value, Region) else None)
+        or op.span
+    )
 
 
 def static_ints(values: Any) -> tuple[int, ...] | None:
@@ -209,7 +293,9 @@ def is_runtime(e: Any) -> bool:
     if not isinstance(e, Expr) or has_unknown(e) or const_int(e) is not None:
         return False
     variables = [x for x in walk_expr(e) if isinstance(x, Var)]
-    return any(v.kind in ("dynamic", "param", "block", "loop", "thread") for v in variables) and all(v.kind != "const" for v in variables)
+    return any(v.kind in ("dynamic", "param", "block", "loop", "thread") for v in variables) and all(
+        v.kind != "const" for v in variables
+    )
 
 
 def has_jump(body: Body) -> bool:
@@ -217,5 +303,18 @@ def has_jump(body: Body) -> bool:
     return any(isinstance(s, Jump) or any(has_jump(b) for b in bodies(s)) for s in body)
 
 
-__all__ = ["OPAQUE", "READ", "WRITE", "Access", "Facts", "Parallel", "Place", "argument_span", "depends_on_threads", "has_jump", "is_runtime",
-           "static_ints", "thread_count"]
+__all__ = [
+    "OPAQUE",
+    "READ",
+    "WRITE",
+    "Access",
+    "Facts",
+    "Parallel",
+    "Place",
+    "argument_span",
+    "depends_on_threads",
+    "has_jump",
+    "is_runtime",
+    "static_ints",
+    "thread_count",
+]

@@ -1,4 +1,5 @@
 """One fault, one message: the same diagnostic for several targets or instances."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -15,9 +16,11 @@ def key(d: Diagnostic) -> Key:
     return d.code, d.span.path, d.span.line, d.span.column, d.span.end_line, d.span.end_column
 
 
-def merge_targets(by_target: Sequence[tuple[Target, list[Diagnostic]]], explicit: bool, support: frozenset[str]) -> list[Diagnostic]:
-    """With targets of the user's choice every fault counts. With candidates, a target whose chip the kernel is not for is
-    left out first, and a fault counts if it is there on all that remain."""
+def merge_targets(
+    by_target: Sequence[tuple[Target, list[Diagnostic]]], explicit: bool, support: frozenset[str]
+) -> list[Diagnostic]:
+    """With targets of the user's choice every fault counts. With candidates, a target whose chip the kernel is not for
+    is left out first, and a fault counts if it is there on all that remain."""
     considered = list(by_target)
     if not explicit:
         fitting = [(t, ds) for t, ds in by_target if not any(d.name in support and d.severity == ERROR for d in ds)]
@@ -54,8 +57,8 @@ def merge_instances(kernel: Any, by_instance: Sequence[tuple[Any, list[Diagnosti
 
 
 def label(kernel: Any, failing: Sequence[Any], instances: Sequence[Any]) -> str:
-    """What sets the failing instances apart: the one argument whose values tell them from the others (``block_N=48``), else
-    the instances themselves."""
+    """What sets the failing instances apart: the one argument whose values tell them from the others (``block_N=48``),
+    else the instances themselves."""
     good = [arguments(kernel, i) for i in instances if not any(i is f for f in failing)]
     bad = [arguments(kernel, i) for i in failing]
     for name in reversed(list(bad[0])):  # the last parameters are the tile sizes and types
@@ -85,6 +88,6 @@ def _defaults(kernel: Any) -> dict[str, str]:
 
     args = kernel.node.args
     positional = [*args.posonlyargs, *args.args]
-    found = {a.arg: ast.unparse(d) for a, d in zip(positional[len(positional) - len(args.defaults):], args.defaults)}
+    found = {a.arg: ast.unparse(d) for a, d in zip(positional[len(positional) - len(args.defaults) :], args.defaults)}
     found.update({a.arg: ast.unparse(d) for a, d in zip(args.kwonlyargs, args.kw_defaults) if d is not None})
     return found

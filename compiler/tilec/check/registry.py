@@ -1,4 +1,5 @@
 """The rules: their data from the table, their functions by decorator."""
+
 from __future__ import annotations
 
 import importlib
@@ -33,7 +34,9 @@ class Rule:
         return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
-BY_NAME: dict[str, Rule] = {name: Rule(code, name, family, _SEVERITY[s], summary) for code, name, family, s, summary in RULES}
+BY_NAME: dict[str, Rule] = {
+    name: Rule(code, name, family, _SEVERITY[s], summary) for code, name, family, s, summary in RULES
+}
 BY_CODE: dict[str, Rule] = {r.code: r for r in BY_NAME.values()}
 
 
@@ -73,8 +76,24 @@ def rule(*names: str, per_target: bool = False) -> Callable[[Check], Check]:
 
 
 # One file a rule family, in the order in which they have precedence.
-FAMILIES = ("launch", "buffers", "gemm", "tmem", "copies", "reductions", "scans", "atomics", "barriers", "waits", "pipelines", "parallel",
-            "capacity", "usage")
+FAMILIES = (
+    "launch",
+    "buffers",
+    "gemm",
+    "wgmma",
+    "tmem",
+    "tmem_columns",
+    "copies",
+    "reductions",
+    "scans",
+    "atomics",
+    "barriers",
+    "waits",
+    "pipelines",
+    "parallel",
+    "capacity",
+    "usage",
+)
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,5 @@
 """Which rules report, and how loudly."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,5 @@
 """``# tile-lsp: ignore[code]`` on a line and ``# tile-lsp: ignore-file[code]`` anywhere."""
+
 from __future__ import annotations
 
 import re
@@ -26,7 +27,11 @@ def suppressed(diagnostics: Iterable[Diagnostic], source: SourceFile) -> list[Di
 
 
 def _covers(directive: Directive, diagnostic: Diagnostic, source: SourceFile) -> bool:
-    if directive.kind == "ignore" and diagnostic.span.line not in _lines(directive, source) and diagnostic.span.end_line != directive.line:
+    if (
+        directive.kind == "ignore"
+        and diagnostic.span.line not in _lines(directive, source)
+        and diagnostic.span.end_line != directive.line
+    ):
         return False
     wanted = selectors(directive)
     return not wanted or any(selects(s, BY_CODE[diagnostic.code]) for s in wanted)

@@ -1,4 +1,5 @@
 """Atomic operations. TileLang 0.1.15, language/atomic.py; CUDA C++ Programming Guide, atomic functions."""
+
 from __future__ import annotations
 
 from ...ir import dtypes
@@ -26,10 +27,18 @@ def atomics(ctx: RuleContext):
 def _check(ctx: RuleContext, op: TileOp, dst: Region, src: Region | None):
     kind, order = op.args.get("kind"), op.args.get("memory_order")
     if isinstance(order, str) and order not in ORDERS:
-        return ctx.report(f"{order!r} is no memory order; there are {', '.join(ORDERS)}", argument_span(op, "memory_order"), name="atomic-memory-order")
+        return ctx.report(
+            f"{order!r} is no memory order; there are {', '.join(ORDERS)}",
+            argument_span(op, "memory_order"),
+            name="atomic-memory-order",
+        )
     if src is not None and kind in ("add", "max", "min"):
         if op.args.get("return_prev") is True:
-            return ctx.report("return_prev works on single elements, not on tiles", argument_span(op, "return_prev"), name="atomic-return-prev")
+            return ctx.report(
+                "return_prev works on single elements, not on tiles",
+                argument_span(op, "return_prev"),
+                name="atomic-return-prev",
+            )
         return _shapes(ctx, op, src, dst) or _dtype(ctx, op, dst)
     if src is not None and kind == "or":
         return ctx.report("T.atomic_or works on single elements, not on tiles", op.span, name="atomic-scalar-only")
@@ -39,18 +48,31 @@ def _check(ctx: RuleContext, op: TileOp, dst: Region, src: Region | None):
 def _shapes(ctx: RuleContext, op: TileOp, src: Region, dst: Region):
     a, b = static_ints(src.extents), static_ints(dst.extents)
     if src.form == dst.form == "whole" and a is not None and b is not None and a != b:
-        return ctx.report(f"T.atomic_{op.args['kind']}: {src.buffer.name} is {size(src)}, {dst.buffer.name} is {size(dst)}", op.span,
-                          (f"{src.buffer.name}", src.buffer.span), (f"{dst.buffer.name}", dst.buffer.span), name="atomic-shape")
+        return ctx.report(
+            f"T.atomic_{op.args['kind']}: {src.buffer.name} is {size(src)}, {dst.buffer.name} is {size(dst)}",
+            op.span,
+            (f"{src.buffer.name}", src.buffer.span),
+            (f"{dst.buffer.name}", dst.buffer.span),
+            name="atomic-shape",
+        )
     return None
 
 
 def _dtype(ctx: RuleContext, op: TileOp, dst: Region):
     dtype = dst.dtype
-    if not known(dtype) or isinstance(op.args.get("kind"), Unknown) or op.args.get("kind") not in ("add", "max", "min", "or", "and", "xor"):
+    if (
+        not known(dtype)
+        or isinstance(op.args.get("kind"), Unknown)
+        or op.args.get("kind") not in ("add", "max", "min", "or", "and", "xor")
+    ):
         return None
     if dtypes.bits(dtype) < 16 or dtypes.is_bool(dtype):
-        return ctx.report(f"there is no atomic {op.args['kind']} of {dtype}; atomics work on 16, 32 and 64 bits", op.span, (f"{dst.buffer.name}", dst.buffer.span),
-                          name="atomic-dtype")
+        return ctx.report(
+            f"there is no atomic {op.args['kind']} of {dtype}; atomics work on 16, 32 and 64 bits",
+            op.span,
+            (f"{dst.buffer.name}", dst.buffer.span),
+            name="atomic-dtype",
+        )
     return None
 
 
@@ -60,4 +82,6 @@ def atomic_tma(ctx: RuleContext):
         op = place.stmt
         assert isinstance(op, TileOp)
         if op.args.get("use_tma") is True and ctx.target and ctx.target.kind == "cuda" and not ctx.target.tma:
-            yield ctx.report(f"use_tma needs sm_90 or later; {ctx.target.name} has no tensor memory accelerator", op.span)
+            yield ctx.report(
+                f"use_tma needs sm_90 or later; {ctx.target.name} has no tensor memory accelerator", op.span
+            )

@@ -1,4 +1,6 @@
-"""mbarriers and block-wide synchronisation. PTX ISA, mbarrier; TileLang 0.1.15, language/allocate.py, language/builtin.py."""
+"""mbarriers and block-wide synchronisation. PTX ISA, mbarrier; TileLang 0.1.15, language/allocate.py, "
+"language/builtin.py."""
+
 from __future__ import annotations
 
 from ...ir.buffer import BARRIER, CLUSTER_BARRIER, Buffer, Region
@@ -18,7 +20,11 @@ def barrier_count(ctx: RuleContext):
         counts = [const_int(c) for c in buffer.attrs.get("arrive_counts", ())]
         bad = next((c for c in counts if c is not None and c < 1), None)
         if bad is not None:
-            yield ctx.report(f"{buffer.name}: an arrival count of {bad}; a barrier expects at least one arrival", buffer.span, buffer=buffer)
+            yield ctx.report(
+                f"{buffer.name}: an arrival count of {bad}; a barrier expects at least one arrival",
+                buffer.span,
+                buffer=buffer,
+            )
 
 
 @rule("barrier-target", per_target=True)
@@ -26,7 +32,11 @@ def barrier_target(ctx: RuleContext):
     if ctx.target is None or ctx.target.kind != "cuda" or ctx.target.tma:
         return
     for buffer in ctx.facts.allocations(*BARRIERS):
-        yield ctx.report(f"T.alloc_barrier needs sm_90 or later (TileLang's mbarriers); the target is {ctx.target.name}", buffer.span, buffer=buffer)
+        yield ctx.report(
+            f"T.alloc_barrier needs sm_90 or later (TileLang's mbarriers); the target is {ctx.target.name}",
+            buffer.span,
+            buffer=buffer,
+        )
 
 
 @rule("barrier-index")
@@ -40,11 +50,20 @@ def barrier_index(ctx: RuleContext):
                 continue
             index = const_int(access.region.mins[0])
             if access.region.form == "element" and index is not None and not -count <= index < count:
-                yield ctx.report(f"{buffer.name}[{index}]: {count} barrier{'s' if count != 1 else ''} {'were' if count != 1 else 'was'} allocated", access.span,
-                                 (f"{buffer.name}", buffer.span))
+                yield ctx.report(
+                    f"{buffer.name}[{index}]: {count} barrier{'s' if count != 1 else ''} "
+                    f"{'were' if count != 1 else 'was'} allocated",
+                    access.span,
+                    (f"{buffer.name}", buffer.span),
+                )
             elif access.region.form == "whole" and count > 1:
-                yield ctx.report(f"{buffer.name} holds {count} barriers; without an index the first is meant, write {buffer.name}[0]", access.span,
-                                 (f"{buffer.name}", buffer.span), severity=None if _never_completed(ctx, buffer, 0) else "warning")
+                yield ctx.report(
+                    f"{buffer.name} holds {count} barriers; without an index the first is meant, write "
+                    f"{buffer.name}[0]",
+                    access.span,
+                    (f"{buffer.name}", buffer.span),
+                    severity=None if _never_completed(ctx, buffer, 0) else "warning",
+                )
 
 
 def _never_completed(ctx: RuleContext, buffer: Buffer, index: int) -> bool:
@@ -64,7 +83,7 @@ def _never_completed(ctx: RuleContext, buffer: Buffer, index: int) -> bool:
     return waits
 
 
-# -- order and parity -----------------------------------------------------------------------------------------------------------
+# -- order and parity ----------------------------------------------------------------------------
 def barrier_key(region: Region) -> tuple[Buffer, int] | None:
     index = 0 if region.form == "whole" else const_int(region.mins[0])
     return None if index is None else (region.buffer.storage(), index)
@@ -86,9 +105,15 @@ def completions(ctx: RuleContext, buffer: Buffer, index: int) -> list[Access] | 
         if isinstance(place.stmt, TileOp):
             for name in ("mbar", "barrier"):
                 region = place.stmt.args.get(name)
-                if isinstance(region, Region) and place.stmt.op != "mbarrier_wait_parity" and barrier_key(region) == (buffer, index):
+                if (
+                    isinstance(region, Region)
+                    and place.stmt.op != "mbarrier_wait_parity"
+                    and barrier_key(region) == (buffer, index)
+                ):
                     if not any(a.stmt is place.stmt for a in found):
-                        found.append(Access(buffer, "read", place, argument_span(place.stmt, name), region=region, argument=name))
+                        found.append(
+                            Access(buffer, "read", place, argument_span(place.stmt, name), region=region, argument=name)
+                        )
     return found
 
 
@@ -122,11 +147,19 @@ def mbarrier_parity(ctx: RuleContext):
         trips = static_ints([loop.extent for loop in loops])
         if trips is not None and _product(trips) <= 1:
             continue
-        if isinstance(sources[0].stmt, TileOp) and sources[0].stmt.op == "mbarrier_arrive" and not _single_arrival(barrier, index):
+        if (
+            isinstance(sources[0].stmt, TileOp)
+            and sources[0].stmt.op == "mbarrier_arrive"
+            and not _single_arrival(barrier, index)
+        ):
             continue
         name = loops[-1].var.name
-        yield ctx.report(f"{barrier.name} completes once per iteration, so the awaited parity must alternate: {name} % 2, not {parity}", argument_span(op, "parity"),
-                         ("completes here", sources[0].stmt.span))
+        yield ctx.report(
+            f"{barrier.name} completes once per iteration, so the awaited parity must alternate: {name} % 2, not "
+            f"{parity}",
+            argument_span(op, "parity"),
+            ("completes here", sources[0].stmt.span),
+        )
 
 
 def _single_arrival(barrier: Buffer, index: int) -> bool:
@@ -153,11 +186,14 @@ def barrier_order(ctx: RuleContext):
         if not sources or any(s.place.launch is not place.launch for s in sources):
             continue
         if all(s.place.order > place.order for s in sources):
-            yield ctx.report(f"this waits for {barrier.name} before anything completes it: the statement that does comes later", op.span,
-                             ("completes here", sources[0].stmt.span))
+            yield ctx.report(
+                f"this waits for {barrier.name} before anything completes it: the statement that does comes later",
+                op.span,
+                ("completes here", sources[0].stmt.span),
+            )
 
 
-# -- block-wide barriers ------------------------------------------------------------------------------------------------------------
+# -- block-wide barriers -------------------------------------------------------------------------
 @rule("sync-divergence")
 def sync_divergence(ctx: RuleContext):
     for place in ctx.facts.ops("sync_threads"):
@@ -169,8 +205,12 @@ def sync_divergence(ctx: RuleContext):
             limit = _thread_limit(parent, place)
             total = thread_count(place.launch)
             if limit is not None and total is not None and 0 < limit < total and limit % 32:
-                yield ctx.report(f"only {limit} of {total} threads come here, which splits a warp; a block-wide barrier needs whole warps", op.span,
-                                 ("the condition", parent.span))
+                yield ctx.report(
+                    f"only {limit} of {total} threads come here, which splits a warp; a block-wide barrier needs "
+                    "whole warps",
+                    op.span,
+                    ("the condition", parent.span),
+                )
                 break
 
 
@@ -179,7 +219,12 @@ def _thread_limit(parent, place: Place) -> int | None:
     if not isinstance(parent, If) or not isinstance(parent.cond, Binary) or parent.cond.op not in ("lt", "le"):
         return None
     bound = const_int(parent.cond.b)
-    if bound is None or not isinstance(parent.cond.a, Var) or parent.cond.a.kind != "thread" or parent.cond.a.name != "tx":
+    if (
+        bound is None
+        or not isinstance(parent.cond.a, Var)
+        or parent.cond.a.kind != "thread"
+        or parent.cond.a.name != "tx"
+    ):
         return None
     inside = any(s is place.stmt or s in place.parents for s in parent.then)
     return (bound + (parent.cond.op == "le")) if inside else None
@@ -192,4 +237,7 @@ def set_max_nreg(ctx: RuleContext):
         assert isinstance(op, TileOp)
         count = const_int(op.args.get("count"))
         if count is not None and (count % 8 or not 24 <= count <= 256):
-            yield ctx.report(f"set_max_nreg({count}): the register count is a multiple of 8 from 24 to 256", argument_span(op, "reg_count") or op.span)
+            yield ctx.report(
+                f"set_max_nreg({count}): the register count is a multiple of 8 from 24 to 256",
+                argument_span(op, "reg_count") or op.span,
+            )

@@ -1,4 +1,5 @@
 """Allocation, indexing and slicing."""
+
 from __future__ import annotations
 
 from ...ir.buffer import FRAGMENT, GLOBAL, LOCAL, SHARED, SHARED_DYN, Buffer
@@ -28,8 +29,13 @@ def alloc_shape(ctx: RuleContext):
             value = const_int(extent)
             if value is not None and (value < 0 or (value == 0 and buffer.scope == FRAGMENT)):
                 what = "is negative" if value < 0 else "is 0: an empty fragment"
-                yield ctx.report(f"{buffer.name}: extent {dimension} {what} ({value})" if value < 0 else f"{buffer.name}: extent {dimension} {what}",
-                                 shape_span(buffer, dimension), buffer=buffer)
+                yield ctx.report(
+                    f"{buffer.name}: extent {dimension} {what} ({value})"
+                    if value < 0
+                    else f"{buffer.name}: extent {dimension} {what}",
+                    shape_span(buffer, dimension),
+                    buffer=buffer,
+                )
                 break
 
 
@@ -37,15 +43,22 @@ def alloc_shape(ctx: RuleContext):
 def alloc_symbolic(ctx: RuleContext):
     for buffer in ctx.facts.allocations(FRAGMENT):
         if any(is_runtime(e) for e in buffer.shape) and not _gemm_operand(ctx, buffer):
-            yield ctx.report(f"{buffer.name} is a fragment with a run-time extent; registers need a compile-time size", buffer.span, buffer=buffer)
+            yield ctx.report(
+                f"{buffer.name} is a fragment with a run-time extent; registers need a compile-time size",
+                buffer.span,
+                buffer=buffer,
+            )
 
 
 def _gemm_operand(ctx: RuleContext, buffer: Buffer) -> bool:
     """A gemm tells about the extent itself (gemm-static-dims)."""
-    return any(isinstance(a.stmt, TileOp) and a.stmt.op in ("gemm", "wgmma_gemm") for a in ctx.facts.storage_uses.get(buffer, ()))
+    return any(
+        isinstance(a.stmt, TileOp) and a.stmt.op in ("gemm", "wgmma_gemm")
+        for a in ctx.facts.storage_uses.get(buffer, ())
+    )
 
 
-# -- indices --------------------------------------------------------------------------------------------------------------
+# -- indices -------------------------------------------------------------------------------------
 def interval(e: Expr, ranges: dict[Var, tuple[int, int]], seen: set[Var]) -> tuple[int, int] | None:
     """The least and greatest value of sums and multiples of loop variables, both reached; None if not sure.
 
@@ -96,14 +109,23 @@ def index_out_of_bounds(ctx: RuleContext):
         if buffer.scope not in (*ON_CHIP, GLOBAL) or ctx.is_blamed(buffer):
             continue
         for access in accesses:
-            if access.indices is None or access.guarded or access.place.is_conditional() or len(access.indices) != buffer.ndim:
+            if (
+                access.indices is None
+                or access.guarded
+                or access.place.is_conditional()
+                or len(access.indices) != buffer.ndim
+            ):
                 continue
             found = _outside(access, buffer)
             if found is None:
                 continue
             message, severity = found
-            yield ctx.report(message, access.span, (f"{buffer.name} is allocated here" if buffer.scope != GLOBAL else f"{buffer.name}", buffer.span),
-                             severity=severity)
+            yield ctx.report(
+                message,
+                access.span,
+                (f"{buffer.name} is allocated here" if buffer.scope != GLOBAL else f"{buffer.name}", buffer.span),
+                severity=severity,
+            )
 
 
 def _outside(access: Access, buffer: Buffer) -> tuple[str, str] | None:
@@ -121,12 +143,18 @@ def _outside(access: Access, buffer: Buffer) -> tuple[str, str] | None:
         if high >= size or low < 0:
             value = high if high >= size else low
             where = f"index {value}" if literal is not None else f"the index reaches {value}, which"
-            effect = ("; the access is guarded: reads give 0, writes vanish" if buffer.scope == GLOBAL
-                      else "; the access is not guarded and touches other memory")
-            # what a loop spread over threads does beyond a fragment's end depends on its layout, so it is no certain fault
+            effect = (
+                "; the access is guarded: reads give 0, writes vanish"
+                if buffer.scope == GLOBAL
+                else "; the access is not guarded and touches other memory"
+            )
+            # what a loop spread over threads does beyond a fragment's end depends on its layout: no certain fault
             spread = buffer.scope == FRAGMENT and literal is None and access.place.inside(Parallel)
-            return (f"{where} is outside of {buffer.name}, whose dimension {dimension} has {size} element{'s' if size != 1 else ''}{effect}",
-                    "warning" if buffer.scope == GLOBAL or spread else "error")
+            return (
+                f"{where} is outside of {buffer.name}, whose dimension {dimension} has {size} "
+                f"element{'s' if size != 1 else ''}{effect}",
+                "warning" if buffer.scope == GLOBAL or spread else "error",
+            )
     return None
 
 
@@ -142,13 +170,17 @@ def slice_out_of_bounds(ctx: RuleContext):
                 continue
             for dimension, (low, size, extent) in enumerate(zip(region.mins, region.extents, buffer.shape)):
                 start, count, limit = const_int(low), const_int(size), const_int(extent)
-                if start is None or count is None or limit is None or 0 <= start and start + count <= limit:
+                if start is None or count is None or limit is None or start >= 0 and start + count <= limit:
                     continue
                 if count <= 0 or -limit <= start < 0 and start + count <= 0:
                     continue
                 reported.add(id(region))
                 effect = "the rest reads 0 or vanishes" if buffer.scope == GLOBAL else "the surplus is dropped"
-                yield ctx.report(f"{start}:{start + count} reaches outside of {buffer.name}, whose dimension {dimension} has {limit} elements; {effect}",
-                                 region.span or access.span, (f"{buffer.name}", buffer.span),
-                                 severity="warning" if buffer.scope == GLOBAL else None)
+                yield ctx.report(
+                    f"{start}:{start + count} reaches outside of {buffer.name}, whose dimension {dimension} has "
+                    f"{limit} elements; {effect}",
+                    region.span or access.span,
+                    (f"{buffer.name}", buffer.span),
+                    severity="warning" if buffer.scope == GLOBAL else None,
+                )
                 break

@@ -1,4 +1,5 @@
 """Shared memory and registers. CUDA C++ Programming Guide, technical specifications per compute capability."""
+
 from __future__ import annotations
 
 from ...ir.buffer import FRAGMENT, SHARED, SHARED_DYN, Buffer
@@ -31,8 +32,13 @@ def smem_static(ctx: RuleContext):
         sizes = [size_of(b) or 0 for b in buffers]
         if buffers and sum(sizes) > limit:
             largest = buffers[sizes.index(max(sizes))]
-            yield ctx.report(f"{kib(sum(sizes))} of static shared memory (scope=\"shared\"); {target.name} accepts {kib(limit)}, use the default scope", largest.span,
-                             *((b.name, b.span) for b in buffers if b is not largest), buffer=largest)
+            yield ctx.report(
+                f'{kib(sum(sizes))} of static shared memory (scope="shared"); {target.name} accepts {kib(limit)}, '
+                "use the default scope",
+                largest.span,
+                *((b.name, b.span) for b in buffers if b is not largest),
+                buffer=largest,
+            )
 
 
 @rule("smem-capacity", per_target=True)
@@ -53,8 +59,12 @@ def smem_capacity(ctx: RuleContext):
             continue
         largest = max(peak, key=lambda item: item[1] * item[2])[0]
         parts = " + ".join(f"{b.name} {kib(s)}" + (f" x {c} stages" if c > 1 else "") for b, s, c in peak)
-        yield ctx.report(f"the block needs {kib(total)} of shared memory ({parts}); {target.name} has {kib(target.shared_bytes)}", largest.span,
-                         *((b.name, b.span) for b, _, _ in peak if b is not largest), buffer=largest)
+        yield ctx.report(
+            f"the block needs {kib(total)} of shared memory ({parts}); {target.name} has {kib(target.shared_bytes)}",
+            largest.span,
+            *((b.name, b.span) for b, _, _ in peak if b is not largest),
+            buffer=largest,
+        )
 
 
 def _ranges(ctx: RuleContext, launch: Launch) -> list[tuple[Buffer, int, int, int, int]]:
@@ -79,11 +89,18 @@ def _ranges(ctx: RuleContext, launch: Launch) -> list[tuple[Buffer, int, int, in
 
 
 def _pipeline(ctx: RuleContext, buffer: Buffer) -> For | None:
-    """The pipelined loop whose iterations overlap on a tile: a copy in its body fills the tile, another statement of it reads it."""
+    """The pipelined loop whose iterations overlap on a tile: a copy in its body fills the tile, another statement "
+    "of it reads it."""
     for access in ctx.facts.storage_uses.get(buffer, ()):
         parent = access.place.parents[-1] if access.place.parents else None
-        if (isinstance(parent, For) and parent.kind == "pipelined" and access.kind == "write" and isinstance(access.stmt, TileOp)
-                and access.stmt.op == "copy" and access.stmt.region("src").buffer.scope == "global"):
+        if (
+            isinstance(parent, For)
+            and parent.kind == "pipelined"
+            and access.kind == "write"
+            and isinstance(access.stmt, TileOp)
+            and access.stmt.op == "copy"
+            and access.stmt.region("src").buffer.scope == "global"
+        ):
             return parent
     return None
 
@@ -116,5 +133,9 @@ def local_capacity(ctx: RuleContext):
             continue
         registers = size // 4 // threads
         if registers > 2 * REGISTERS:
-            yield ctx.report(f"{buffer.name} takes at least {registers} registers of each of {threads} threads; a thread has {REGISTERS}, the rest spills to slow "
-                             "memory", buffer.span)
+            yield ctx.report(
+                f"{buffer.name} takes at least {registers} registers of each of {threads} threads; a thread has "
+                f"{REGISTERS}, the rest spills to slow "
+                "memory",
+                buffer.span,
+            )

@@ -1,4 +1,5 @@
 """Copies. TileLang 0.1.15, language/copy_op.py, cuda/language/copy_op.py."""
+
 from __future__ import annotations
 
 from ...ir.buffer import FRAGMENT, GLOBAL, LOCAL, SHARED, SHARED_DYN, TMEM, VAR, Region
@@ -19,7 +20,11 @@ def copy_extents(ctx: RuleContext):
         op = place.stmt
         assert isinstance(op, TileOp)
         src, dst = op.args["src"], op.args["dst"]
-        if not (isinstance(src, Region) and isinstance(dst, Region)) or ctx.is_blamed(src.buffer, dst.buffer) or "element" in (src.form, dst.form):
+        if (
+            not (isinstance(src, Region) and isinstance(dst, Region))
+            or ctx.is_blamed(src.buffer, dst.buffer)
+            or "element" in (src.form, dst.form)
+        ):
             continue
         if src.form == dst.form == "whole":
             yield _whole(ctx, op, src, dst)
@@ -30,17 +35,29 @@ def copy_extents(ctx: RuleContext):
 def _whole(ctx: RuleContext, op: TileOp, src: Region, dst: Region):
     related = tuple((f"{r.buffer.name}: {size(r)}", r.buffer.span) for r in (src, dst))
     if len(src.extents) != len(dst.extents):
-        return ctx.report(f"T.{op.op} of whole buffers of different rank: {src.buffer.name} is {size(src)}, {dst.buffer.name} is {size(dst)}", op.span, *related,
-                          name="copy-rank")
+        return ctx.report(
+            f"T.{op.op} of whole buffers of different rank: {src.buffer.name} is {size(src)}, {dst.buffer.name} is "
+            f"{size(dst)}",
+            op.span,
+            *related,
+            name="copy-rank",
+        )
     if _differ(src, dst):
         hint = f"; for one tile give its corner, such as {src.buffer.name}[i, j]" if src.buffer.scope == GLOBAL else ""
-        return ctx.report(f"T.{op.op} of whole buffers of different shape: {src.buffer.name} is {size(src)}, {dst.buffer.name} is {size(dst)}{hint}",
-                          op.span, *related)
+        return ctx.report(
+            f"T.{op.op} of whole buffers of different shape: {src.buffer.name} is {size(src)}, {dst.buffer.name} is "
+            f"{size(dst)}{hint}",
+            op.span,
+            *related,
+        )
     return None
 
 
 def _differ(src: Region, dst: Region) -> bool:
-    return any(x is not None and y is not None and x != y for x, y in zip(map(const_int, src.extents), map(const_int, dst.extents)))
+    return any(
+        x is not None and y is not None and x != y
+        for x, y in zip(map(const_int, src.extents), map(const_int, dst.extents))
+    )
 
 
 def _regions(ctx: RuleContext, op: TileOp, src: Region, dst: Region):
@@ -52,8 +69,12 @@ def _regions(ctx: RuleContext, op: TileOp, src: Region, dst: Region):
     if x == y:
         return None
     name = "src" if src.form == "slice" else "dst"
-    return ctx.report(f"T.{op.op}: the source is {size(src)}, the destination {size(dst)}", argument_span(op, name),
-                      (f"{src.buffer.name}", src.buffer.span), (f"{dst.buffer.name}", dst.buffer.span))
+    return ctx.report(
+        f"T.{op.op}: the source is {size(src)}, the destination {size(dst)}",
+        argument_span(op, name),
+        (f"{src.buffer.name}", src.buffer.span),
+        (f"{dst.buffer.name}", dst.buffer.span),
+    )
 
 
 @rule("single-element-copy")
@@ -67,8 +88,12 @@ def single_element(ctx: RuleContext):
         target = next((r for r in (dst, src) if r.buffer.scope in (SHARED, SHARED_DYN, FRAGMENT) and _is_tile(r)), None)
         origin = all(const_int(m) == 0 for m in target.mins) if target is not None else False
         if target is not None and origin:
-            yield ctx.report(f"both sides are single elements, so one element is copied and the rest of {target.buffer.name} is untouched; "
-                             f"pass {target.buffer.name} itself to copy a tile", op.span)
+            yield ctx.report(
+                f"both sides are single elements, so one element is copied and the rest of {target.buffer.name} is "
+                "untouched; "
+                f"pass {target.buffer.name} itself to copy a tile",
+                op.span,
+            )
 
 
 def _is_tile(region: Region) -> bool:
@@ -86,8 +111,12 @@ def transpose_shape(ctx: RuleContext):
         if len(src.extents) < 2 or len(dst.extents) < 2:
             yield ctx.report("T.transpose needs at least two dimensions", op.span)
         elif a is not None and b is not None and (a[-1], a[-2]) != (b[-2], b[-1]):
-            yield ctx.report(f"T.transpose of a {size(src)} tile needs a {a[-1]}x{a[-2]} destination; {dst.buffer.name} is {size(dst)}", op.span,
-                             (f"{dst.buffer.name}", dst.buffer.span))
+            yield ctx.report(
+                f"T.transpose of a {size(src)} tile needs a {a[-1]}x{a[-2]} destination; {dst.buffer.name} is "
+                f"{size(dst)}",
+                op.span,
+                (f"{dst.buffer.name}", dst.buffer.span),
+            )
 
 
 @rule("async-copy-scope")
@@ -97,9 +126,15 @@ def async_copy_scope(ctx: RuleContext):
         assert isinstance(op, TileOp)
         src, dst = op.args["src"], op.args["dst"]
         if src.buffer.scope not in (GLOBAL,) and src.buffer.scope in (SHARED, SHARED_DYN, FRAGMENT, LOCAL, TMEM, VAR):
-            yield ctx.report(f"T.async_copy copies from global memory; {src.buffer.name} is in {scope_name(src.buffer)}", argument_span(op, "src"))
+            yield ctx.report(
+                f"T.async_copy copies from global memory; {src.buffer.name} is in {scope_name(src.buffer)}",
+                argument_span(op, "src"),
+            )
         elif dst.buffer.scope in (GLOBAL, FRAGMENT, LOCAL, TMEM, VAR):
-            yield ctx.report(f"T.async_copy writes shared memory; {dst.buffer.name} is in {scope_name(dst.buffer)}", argument_span(op, "dst"))
+            yield ctx.report(
+                f"T.async_copy writes shared memory; {dst.buffer.name} is in {scope_name(dst.buffer)}",
+                argument_span(op, "dst"),
+            )
 
 
 @rule("annotation-value", "coalesced-width")
@@ -109,8 +144,16 @@ def copy_options(ctx: RuleContext):
         assert isinstance(op, TileOp)
         width = const_int(op.args.get("coalesced_width"))
         if width is not None and width < 1:
-            yield ctx.report(f"coalesced_width is {width}; it must be positive", argument_span(op, "coalesced_width"), name="coalesced-width")
+            yield ctx.report(
+                f"coalesced_width is {width}; it must be positive",
+                argument_span(op, "coalesced_width"),
+                name="coalesced-width",
+            )
         for name, allowed in (("prefer_instruction", INSTRUCTIONS), ("eviction_policy", POLICIES)):
             value = op.args.get(name)
             if isinstance(value, str) and value not in allowed:
-                yield ctx.report(f"{name} is {value!r}; it must be one of {', '.join(allowed)}", argument_span(op, name), name="annotation-value")
+                yield ctx.report(
+                    f"{name} is {value!r}; it must be one of {', '.join(allowed)}",
+                    argument_span(op, name),
+                    name="annotation-value",
+                )

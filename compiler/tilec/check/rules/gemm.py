@@ -1,4 +1,6 @@
-"""Matrix products. Conditions: TileLang 0.1.15, language/gemm_op.py, src/cuda/op/gemm.cc, mma_macro_generator.py; PTX ISA, mma and wgmma."""
+"""Matrix products. Conditions: TileLang 0.1.15, language/gemm_op.py, src/cuda/op/gemm.cc, mma_macro_generator.py; "
+"PTX ISA, mma and wgmma."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -8,7 +10,6 @@ from ...ir.buffer import FRAGMENT, SHARED, SHARED_DYN, TMEM, Buffer, Region
 from ...ir.build import const_int
 from ...ir.expr import Unknown
 from ...ir.stmt import TileOp
-from ...target.chips import Target
 from ..context import RuleContext
 from ..facts import Place, argument_span, is_runtime, thread_count
 from ..registry import rule
@@ -19,8 +20,16 @@ FP8 = ("float8_e4m3fn", "float8_e5m2")
 SUB_BYTE_FLOAT = (*dtypes.FLOAT6, "float4_e2m1fn")
 # operand type -> accumulator types of mma.sync (tl_templates/cuda/instruction/mma.h)
 ACCUMULATORS = {
-    "float16": ("float16", "float32"), "bfloat16": ("float32",), "int8": ("int32",), "uint8": ("int32",), "int4": ("int32",), "uint4": ("int32",),
-    "float32": ("float32",), "tfloat32": ("float32",), "float64": ("float64",), "float8_e4m3fn": ("float16", "float32"),
+    "float16": ("float16", "float32"),
+    "bfloat16": ("float32",),
+    "int8": ("int32",),
+    "uint8": ("int32",),
+    "int4": ("int32",),
+    "uint4": ("int32",),
+    "float32": ("float32",),
+    "tfloat32": ("float32",),
+    "float64": ("float64",),
+    "float8_e4m3fn": ("float16", "float32"),
     "float8_e5m2": ("float16", "float32"),
 }
 NO_MATRIX_TYPE = ("int16", "uint16", "int32", "uint32", "int64", "uint64", "bool", "float4_e2m1fn", *dtypes.FLOAT6)
@@ -61,7 +70,9 @@ def gemms(ctx: RuleContext) -> list[Gemm]:
         assert isinstance(op, TileOp)
         A, B, C = op.args["A"], op.args["B"], op.args["C"]
         flags = (op.args.get("transpose_A"), op.args.get("transpose_B"))
-        if not all(isinstance(r, Region) and len(r.extents) >= 2 for r in (A, B, C)) or not all(isinstance(f, (bool, int)) for f in flags):
+        if not all(isinstance(r, Region) and len(r.extents) >= 2 for r in (A, B, C)) or not all(
+            isinstance(f, (bool, int)) for f in flags
+        ):
             continue
         a, b, c = ([const_int(e) for e in r.extents[-2:]] for r in (A, B, C))
         M_A, K = (a[1], a[0]) if flags[0] else (a[0], a[1])
@@ -87,12 +98,18 @@ def gemm_rank(ctx: RuleContext):
                 continue
             leading = [const_int(e) for e in region.extents[:-2]]
             if len(region.extents) < 2:
-                yield ctx.report(f"T.{op.op}: operand {name} ({region.buffer.name}) has one dimension; it must be a matrix",
-                                 argument_span(op, name), buffer=region.buffer)
+                yield ctx.report(
+                    f"T.{op.op}: operand {name} ({region.buffer.name}) has one dimension; it must be a matrix",
+                    argument_span(op, name),
+                    buffer=region.buffer,
+                )
                 break
             if any(e is not None and e != 1 for e in leading):
-                yield ctx.report(f"T.{op.op} is not batched: operand {name} ({region.buffer.name}) is {size(region)}; "
-                                 "all but the last two extents must be 1", argument_span(op, name))
+                yield ctx.report(
+                    f"T.{op.op} is not batched: operand {name} ({region.buffer.name}) is {size(region)}; "
+                    "all but the last two extents must be 1",
+                    argument_span(op, name),
+                )
                 break
 
 
@@ -103,20 +120,33 @@ def gemm_scope(ctx: RuleContext):
         assert isinstance(op, TileOp)
         C = op.args["C"]
         tmem = isinstance(C, Region) and C.buffer.scope == TMEM
-        allowed = {"A": (*SHARED_SCOPES, TMEM if tmem else FRAGMENT), "B": (*SHARED_SCOPES, *(() if tmem or op.op == "wgmma_gemm" else (FRAGMENT,))),
-                   "C": {"gemm": (FRAGMENT, TMEM), "tcgen05_gemm": (TMEM,), "wgmma_gemm": (FRAGMENT,)}[op.op]}
+        allowed = {
+            "A": (*SHARED_SCOPES, TMEM if tmem else FRAGMENT),
+            "B": (*SHARED_SCOPES, *(() if tmem or op.op == "wgmma_gemm" else (FRAGMENT,))),
+            "C": {"gemm": (FRAGMENT, TMEM), "tcgen05_gemm": (TMEM,), "wgmma_gemm": (FRAGMENT,)}[op.op],
+        }
         for name in ("A", "B", "C"):
             region = op.args[name]
             if not isinstance(region, Region) or region.buffer.scope in allowed[name] or ctx.is_blamed(region.buffer):
                 continue
             if name != "C" and op.op == "tcgen05_gemm" and not tmem:
                 continue  # C is the fault
-            wanted = {"A": "shared memory or " + ("tensor memory" if tmem else "a fragment"),
-                      "B": "shared memory" + ("" if tmem or op.op == "wgmma_gemm" else " or a fragment"),
-                      "C": {"gemm": "a fragment (or tensor memory on sm_100)", "tcgen05_gemm": "tensor memory (T.alloc_tmem)",
-                            "wgmma_gemm": "a fragment"}[op.op]}[name]
-            yield ctx.report(f"T.{op.op}: operand {name} ({region.buffer.name}) is in {scope_name(region.buffer)}; it must be in {wanted}",
-                             argument_span(op, name), (f"{region.buffer.name}", region.buffer.span), buffer=region.buffer)
+            wanted = {
+                "A": "shared memory or " + ("tensor memory" if tmem else "a fragment"),
+                "B": "shared memory" + ("" if tmem or op.op == "wgmma_gemm" else " or a fragment"),
+                "C": {
+                    "gemm": "a fragment (or tensor memory on sm_100)",
+                    "tcgen05_gemm": "tensor memory (T.alloc_tmem)",
+                    "wgmma_gemm": "a fragment",
+                }[op.op],
+            }[name]
+            yield ctx.report(
+                f"T.{op.op}: operand {name} ({region.buffer.name}) is in {scope_name(region.buffer)}; it must be in "
+                f"{wanted}",
+                argument_span(op, name),
+                (f"{region.buffer.name}", region.buffer.span),
+                buffer=region.buffer,
+            )
             break
 
 
@@ -125,10 +155,16 @@ def gemm_static(ctx: RuleContext):
     for g in gemms(ctx):
         if ctx.is_blamed(g.A.buffer, g.B.buffer, g.C.buffer):
             continue
-        extents = {"M": g.C.extents[-2], "N": g.C.extents[-1], "K": g.A.extents[-2 if g.op.args.get("transpose_A") else -1]}
+        extents = {
+            "M": g.C.extents[-2],
+            "N": g.C.extents[-1],
+            "K": g.A.extents[-2 if g.op.args.get("transpose_A") else -1],
+        }
         bad = next((n for n, e in extents.items() if is_runtime(e)), None)
         if bad:
-            yield ctx.report(f"{g.name}: {bad} is known at run time only; tile extents must be compile-time constants", g.op.span)
+            yield ctx.report(
+                f"{g.name}: {bad} is known at run time only; tile extents must be compile-time constants", g.op.span
+            )
 
 
 @rule("gemm-shape")
@@ -146,15 +182,27 @@ def gemm_shape(ctx: RuleContext):
             one, two = g.op.region(first), g.op.region(second)
             flags = "".join(f", transpose_{n}" for n in "AB" if g.op.args.get(f"transpose_{n}"))
             extra = " (with use_2cta each block holds half of B)" if letter == "N" and halved else ""
-            yield ctx.report(f"{g.name}: {first} is {size(one)}, {second} is {size(two)}{flags}: {letter} differs ({x} and {y}){extra}", g.op.span,
-                             (f"{first}: {one.buffer.name}", one.buffer.span), (f"{second}: {two.buffer.name}", two.buffer.span))
+            yield ctx.report(
+                f"{g.name}: {first} is {size(one)}, {second} is {size(two)}{flags}: {letter} differs ({x} and "
+                f"{y}){extra}",
+                g.op.span,
+                (f"{first}: {one.buffer.name}", one.buffer.span),
+                (f"{second}: {two.buffer.name}", two.buffer.span),
+            )
             break
 
 
 def scope_name(buffer: Buffer) -> str:
-    return {"global": "global memory", "shared": "static shared memory", "shared.dyn": "shared memory", "local.fragment": "a fragment",
-            "local": "a thread's own array (T.alloc_local)", "local.var": "a scalar variable", "shared.tmem": "tensor memory",
-            "shared.barrier": "barriers"}.get(buffer.scope, buffer.scope)
+    return {
+        "global": "global memory",
+        "shared": "static shared memory",
+        "shared.dyn": "shared memory",
+        "local.fragment": "a fragment",
+        "local": "a thread's own array (T.alloc_local)",
+        "local.var": "a scalar variable",
+        "shared.tmem": "tensor memory",
+        "shared.barrier": "barriers",
+    }.get(buffer.scope, buffer.scope)
 
 
 def known(*names: str) -> bool:
@@ -171,14 +219,22 @@ def gemm_dtype(ctx: RuleContext):
         message = None
         if a in NO_MATRIX_TYPE or b in NO_MATRIX_TYPE:
             bad = a if a in NO_MATRIX_TYPE else b
-            hint = " with a fragment accumulator; use TCGEN05 (an accumulator in tensor memory)" if bad in SUB_BYTE_FLOAT else ""
+            hint = (
+                " with a fragment accumulator; use TCGEN05 (an accumulator in tensor memory)"
+                if bad in SUB_BYTE_FLOAT
+                else ""
+            )
             message = f"{g.name}: no matrix instruction multiplies {bad}{hint}"
         elif a != b and {a, b} != {"int8", "uint8"}:
             message = f"{g.name}: A is {a}, B is {b}; both operands must have one type"
         elif a == b and a in ACCUMULATORS and c not in ACCUMULATORS[a]:
-            message = f"{g.name}: no matrix instruction accumulates {a} products in {c}; use {' or '.join(ACCUMULATORS[a])}"
+            message = (
+                f"{g.name}: no matrix instruction accumulates {a} products in {c}; use {' or '.join(ACCUMULATORS[a])}"
+            )
         if message:
-            yield ctx.report(message, g.op.span, *((f"{r.buffer.name}: {r.dtype}", r.buffer.span) for r in (g.A, g.B, g.C)))
+            yield ctx.report(
+                message, g.op.span, *((f"{r.buffer.name}: {r.dtype}", r.buffer.span) for r in (g.A, g.B, g.C))
+            )
 
 
 @rule("gemm-dtype-target", per_target=True)
@@ -186,26 +242,45 @@ def gemm_dtype_target(ctx: RuleContext):
     target = ctx.target
     for g in gemms(ctx):
         if target and target.kind == "cuda" and not target.fp8 and g.C.buffer.scope == FRAGMENT and g.A.dtype in FP8:
-            yield ctx.report(f"{g.name} of {g.A.dtype}: {target.name} has no FP8 matrix instructions (sm_89 and later have); the kernel traps", g.op.span)
+            yield ctx.report(
+                f"{g.name} of {g.A.dtype}: {target.name} has no FP8 matrix instructions (sm_89 and later have); the "
+                "kernel traps",
+                g.op.span,
+            )
 
 
 @rule("gemm-k-granularity")
 def gemm_k(ctx: RuleContext):
     for g in gemms(ctx):
         a = g.A.dtype
-        if g.C.buffer.scope != FRAGMENT or g.K is None or a not in ACCUMULATORS or g.K != g.K_B or a != g.B.dtype or g.K < 1:
+        if (
+            g.C.buffer.scope != FRAGMENT
+            or g.K is None
+            or a not in ACCUMULATORS
+            or g.K != g.K_B
+            or a != g.B.dtype
+            or g.K < 1
+        ):
             continue
         step = 256 // dtypes.bits(a)
         if g.K % step == 0 or g.K in SHORT_K.get(a, ()):
             continue
         alone = f" (or {SHORT_K[a][0]} alone)" if a in SHORT_K else ""
-        yield ctx.report(f"{g.name}: K is {g.K}; matrix instructions of {a} take K in steps of {step}{alone}", g.op.span,
-                         (f"A: {g.A.buffer.name}", g.A.buffer.span), (f"B: {g.B.buffer.name}", g.B.buffer.span))
+        yield ctx.report(
+            f"{g.name}: K is {g.K}; matrix instructions of {a} take K in steps of {step}{alone}",
+            g.op.span,
+            (f"A: {g.A.buffer.name}", g.A.buffer.span),
+            (f"B: {g.B.buffer.name}", g.B.buffer.span),
+        )
 
 
 def partitions(M: int, N: int, warps: int, rows: int = 16, columns: int = 8) -> list[tuple[int, int]]:
     """The ways to lay warps over a tile: each warp a multiple of 16 rows and 8 columns. Policies choose among these."""
-    return [(m, warps // m) for m in range(1, warps + 1) if warps % m == 0 and M % (m * rows) == 0 and N % (warps // m * columns) == 0]
+    return [
+        (m, warps // m)
+        for m in range(1, warps + 1)
+        if warps % m == 0 and M % (m * rows) == 0 and N % (warps // m * columns) == 0
+    ]
 
 
 @rule("gemm-warp-partition")
@@ -216,7 +291,9 @@ def gemm_partition(ctx: RuleContext):
         related = ((f"C: {g.C.buffer.name}", g.C.buffer.span),)
         if g.M % 16 or g.N % 8:
             side = f"M is {g.M}, no multiple of 16" if g.M % 16 else f"N is {g.N}, no multiple of 8"
-            yield ctx.report(f"{g.name}: {side}; matrix instructions work on 16 rows and 8 columns", g.op.span, *related)
+            yield ctx.report(
+                f"{g.name}: {side}; matrix instructions work on 16 rows and 8 columns", g.op.span, *related
+            )
             continue
         threads = thread_count(g.place.launch)
         if threads is None or threads < 1 or g.place.is_thread_dependent():
@@ -224,140 +301,18 @@ def gemm_partition(ctx: RuleContext):
         launch = g.place.launch
         assert launch is not None
         if threads % 32:
-            yield ctx.report(f"{g.name} in a block of {threads} threads: matrix instructions need whole warps of 32", g.op.span,
-                             ("the launch", launch.attrs.get("spans", {}).get("threads") or launch.span))
+            yield ctx.report(
+                f"{g.name} in a block of {threads} threads: matrix instructions need whole warps of 32",
+                g.op.span,
+                ("the launch", launch.attrs.get("spans", {}).get("threads") or launch.span),
+            )
         elif not partitions(g.M, g.N, threads // 32):
             good = [w * 32 for w in range(1, 33) if partitions(g.M, g.N, w)]
             hint = f"; {', '.join(map(str, good[-4:]))} threads would do" if good else ""
-            yield ctx.report(f"{g.name}: {threads // 32} warps cannot share out {g.M} rows and {g.N} columns (each takes multiples of 16 rows and 8 "
-                             f"columns){hint}", g.op.span, ("the launch", launch.attrs.get("spans", {}).get("threads") or launch.span))
-
-
-def takes_wgmma(g: Gemm, target: Target, threads: int | None) -> bool:
-    """Whether Hopper's compiler picks wgmma for a T.gemm (src/cuda/op/gemm.cc)."""
-    if not target.wgmma or g.M is None or g.K is None or threads is None:
-        return False
-    return g.M >= 64 and threads % 128 == 0 and wgmma_form(g)
-
-
-def wgmma_form(g: Gemm) -> bool:
-    a, b, c, K = g.A.dtype, g.B.dtype, g.C.dtype, g.K or 0
-    k_major = not g.op.args.get("transpose_A") and bool(g.op.args.get("transpose_B"))
-    if g.B.buffer.scope not in SHARED_SCOPES:
-        return False
-    if a == b == "float16" and c in ("float16", "float32") or a == b == "bfloat16" and c == "float32":
-        return K % 16 == 0
-    if a in dtypes.FLOAT8 and b in dtypes.FLOAT8 and c in ("float16", "float32"):
-        return k_major and K % 32 == 0
-    if a == b == "tfloat32" and c == "float32":
-        return k_major and K % 8 == 0
-    return a in ("int8", "uint8") and b in ("int8", "uint8") and c == "int32" and k_major and K % 32 == 0
-
-
-@rule("wgmma-partition", per_target=True)
-def wgmma_partition(ctx: RuleContext):
-    for g in gemms(ctx):
-        threads = thread_count(g.place.launch)
-        if ctx.target is None or g.op.op != "gemm" or g.C.buffer.scope != FRAGMENT or g.M is None or g.N is None or threads is None:
-            continue
-        if g.place.is_thread_dependent() or g.M % 16 or g.N % 8 or not takes_wgmma(g, ctx.target, threads) or threads < 128:
-            continue
-        warps = threads // 32
-        if not any(m % 4 == 0 for m, _ in partitions(g.M, g.N, warps)) and partitions(g.M, g.N, warps):
-            yield ctx.report(f"{g.name} on {ctx.target.name}: {warps // 4} warpgroup{'s' if warps > 4 else ''} cannot share out {g.M} rows and {g.N} columns "
-                             "(each warpgroup takes multiples of 64 rows and 8 columns)", g.op.span, ("the launch", g.place.launch.span if g.place.launch else None))
-
-
-@rule("wgmma-shape", per_target=True)
-def wgmma_shape(ctx: RuleContext):
-    for g in gemms(ctx):
-        if g.op.op != "wgmma_gemm" or ctx.target is None or not ctx.target.wgmma or g.M is None or g.K is None or not known(g.A.dtype, g.B.dtype, g.C.dtype):
-            continue
-        if ctx.is_blamed(g.A.buffer, g.B.buffer, g.C.buffer):
-            continue
-        threads = thread_count(g.place.launch)
-        if g.M < 64:
-            yield ctx.report(f"T.wgmma_gemm: M is {g.M}; wgmma works on 64 rows", g.op.span)
-        elif threads is not None and threads % 128 and not g.place.is_thread_dependent():
-            yield ctx.report(f"T.wgmma_gemm in a block of {threads} threads: wgmma needs whole warpgroups of 128", g.op.span)
-        elif not wgmma_form(g):
-            yield ctx.report(f"T.wgmma_gemm: no wgmma form for {g.A.dtype} x {g.B.dtype} -> {g.C.dtype} with K = {g.K}"
-                             f"{', transpose_A' if g.op.args.get('transpose_A') else ''}{', transpose_B' if g.op.args.get('transpose_B') else ''}", g.op.span)
-
-
-@rule("gemm-fragment-region", per_target=True)
-def gemm_fragment_region(ctx: RuleContext):
-    for g in gemms(ctx):
-        if ctx.target is None or g.C.buffer.scope != FRAGMENT or takes_wgmma(g, ctx.target, thread_count(g.place.launch)):
-            continue
-        for name in ("A", "B", "C"):
-            region = g.op.region(name)
-            if region.buffer.scope == FRAGMENT and region.form == "slice" and _is_part(region):
-                yield ctx.report(f"{g.name}: operand {name} is part of the fragment {region.buffer.name}; fragments are operands as a whole",
-                                 argument_span(g.op, name))
-                break
-
-
-def _is_part(region: Region) -> bool:
-    extents, shape = region.static_extents(), region.buffer.static_shape()
-    return extents is not None and shape is not None and extents != shape
-
-
-_ASYNC_BULK = ("tma_copy", "tma_load", "tma_gather4", "tma_scatter4", "tma_store_arrive", "tma_store_wait", "copy_cluster")
-
-
-@rule("op-target", per_target=True)
-def op_target(ctx: RuleContext):
-    target = ctx.target
-    if target is None or target.kind != "cuda":
-        return
-    for place in ctx.facts.ops("wgmma_gemm", "tcgen05_gemm", "tma_copy", "unsupported"):
-        op = place.stmt
-        assert isinstance(op, TileOp)
-        name = str(op.args.get("name", "")).removeprefix("T.") if op.op == "unsupported" else op.op
-        missing = _missing_unit(name, target)
-        if missing is None:
-            continue
-        if any(isinstance(r, Region) and r.buffer.scope == TMEM for r in op.args.values()):
-            continue  # tmem-target says it at the allocation
-        yield ctx.report(f"T.{name} needs {missing}; {target.name} has none", op.span)
-
-
-def _missing_unit(name: str, target: Target) -> str | None:
-    if name in ("wgmma_gemm", "wgmma_mma") and not target.wgmma:
-        return "the wgmma instructions of sm_90a"
-    if name in ("tcgen05_gemm", "tcgen05_mma", "tcgen05_gemm_blockscaled", "tcgen05_mma_blockscaled", "tcgen05_cp_warpx4") and not target.tcgen05:
-        return "the TCGEN05 instructions of sm_100a"
-    if name == "gemm_blockscaled" and not target.tcgen05 and target.sm < 120:
-        return "the block-scaled matrix instructions of sm_100a or sm_120"
-    if name in _ASYNC_BULK and not target.tma:
-        return "the tensor memory accelerator of sm_90 and later"
-    return None
-
-
-@rule("wgmma-wait")
-def wgmma_wait(ctx: RuleContext):
-    if any("wgmma" in str(p.stmt.args.get("name", "")) and "wait" in str(p.stmt.args.get("name", "")) for p in ctx.facts.ops("unsupported")
-           if isinstance(p.stmt, TileOp)) or ctx.facts.ops("wait_wgmma"):
-        return
-    for place in ctx.facts.ops("wgmma_gemm"):
-        yield ctx.report("T.wgmma_gemm is asynchronous and nothing waits for it; T.wait_wgmma(0) must come before its operands are overwritten "
-                         "or its accumulator is read", place.stmt.span)
-        return
-
-
-@rule("two-cta")
-def two_cta(ctx: RuleContext):
-    from .launch import cluster_shape
-
-    for place in ctx.facts.ops("tcgen05_gemm"):
-        op, launch = place.stmt, place.launch
-        assert isinstance(op, TileOp)
-        if op.args.get("use_2cta") not in (True, 1) or launch is None:
-            continue
-        value = launch.attrs.get("cluster_dims")
-        shape = cluster_shape(launch)
-        if value is not None and shape is None:
-            continue
-        if shape not in ((2, 1, 1), (1, 2, 1)):
-            yield ctx.report("use_2cta=True needs a cluster of two blocks: cluster_dims (2, 1, 1) or (1, 2, 1)", op.span, ("the launch", launch.span))
+            yield ctx.report(
+                f"{g.name}: {threads // 32} warps cannot share out {g.M} rows and {g.N} columns (each takes "
+                "multiples of 16 rows and 8 "
+                f"columns){hint}",
+                g.op.span,
+                ("the launch", launch.attrs.get("spans", {}).get("threads") or launch.span),
+            )

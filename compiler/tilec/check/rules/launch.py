@@ -1,4 +1,5 @@
 """Launch configuration: threads, grid, clusters (CUDA C++ Programming Guide, technical specifications)."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -35,14 +36,19 @@ def threads_range(ctx: RuleContext):
         if total is not None and total > MAX_THREADS:
             shown = " x ".join(str(v) for v in values if v != 1)
             product = f" ({shown})" if shown != str(total) else ""
-            yield ctx.report(f"a block of {total} threads{product}: CUDA allows at most {MAX_THREADS}", launch_span(launch, "threads"))
+            yield ctx.report(
+                f"a block of {total} threads{product}: CUDA allows at most {MAX_THREADS}",
+                launch_span(launch, "threads"),
+            )
 
 
 @rule("grid-rank")
 def grid_rank(ctx: RuleContext):
     for launch in ctx.program.launches():
         if len(launch.grid) > 3:
-            yield ctx.report(f"the grid has {len(launch.grid)} dimensions; CUDA grids have at most 3", grid_span(launch, 3))
+            yield ctx.report(
+                f"the grid has {len(launch.grid)} dimensions; CUDA grids have at most 3", grid_span(launch, 3)
+            )
 
 
 @rule("grid-zero")
@@ -51,7 +57,10 @@ def grid_zero(ctx: RuleContext):
         for position, extent in enumerate(launch.grid):
             value = const_int(extent)
             if value is not None and value <= 0:
-                yield ctx.report(f"the grid extent is {value}: the kernel never runs (T.ceildiv rounds up)", grid_span(launch, position))
+                yield ctx.report(
+                    f"the grid extent is {value}: the kernel never runs (T.ceildiv rounds up)",
+                    grid_span(launch, position),
+                )
                 break
 
 
@@ -72,7 +81,10 @@ def cluster_type(ctx: RuleContext):
     for launch in ctx.program.launches():
         value = launch.attrs.get("cluster_dims")
         if isinstance(value, (float, str, dict)):
-            yield ctx.report(f"cluster_dims is {value!r}; it must be an integer or up to three integers", launch_span(launch, "cluster_dims"))
+            yield ctx.report(
+                f"cluster_dims is {value!r}; it must be an integer or up to three integers",
+                launch_span(launch, "cluster_dims"),
+            )
 
 
 @rule("cluster-target", per_target=True)
@@ -80,7 +92,10 @@ def cluster_target(ctx: RuleContext):
     for launch in ctx.program.launches():
         shape = cluster_shape(launch)
         if shape and shape != (1, 1, 1) and ctx.target and ctx.target.kind == "cuda" and not ctx.target.clusters:
-            yield ctx.report(f"thread block clusters need sm_90 or later; {ctx.target.name} has none", launch_span(launch, "cluster_dims"))
+            yield ctx.report(
+                f"thread block clusters need sm_90 or later; {ctx.target.name} has none",
+                launch_span(launch, "cluster_dims"),
+            )
 
 
 @rule("cluster-size")
@@ -94,13 +109,25 @@ def cluster_size(ctx: RuleContext):
         if min(shape) < 1:
             yield ctx.report(f"cluster_dims is {shape}; every extent is at least 1", span)
         elif blocks > LARGEST_CLUSTER:
-            yield ctx.report(f"a cluster of {blocks} blocks: {PORTABLE_CLUSTER} are portable, {LARGEST_CLUSTER} the most any GPU runs", span)
+            yield ctx.report(
+                f"a cluster of {blocks} blocks: {PORTABLE_CLUSTER} are portable, {LARGEST_CLUSTER} the most any GPU "
+                "runs",
+                span,
+            )
         elif blocks > PORTABLE_CLUSTER:
-            yield ctx.report(f"a cluster of {blocks} blocks: more than {PORTABLE_CLUSTER} run on some GPUs only", span, severity="warning")
+            yield ctx.report(
+                f"a cluster of {blocks} blocks: more than {PORTABLE_CLUSTER} run on some GPUs only",
+                span,
+                severity="warning",
+            )
         else:
             grid = [const_int(g) for g in launch.grid]
             for axis, (extent, size) in enumerate(zip(grid, shape)):
                 if extent is not None and extent % size:
-                    yield ctx.report(f"grid extent {extent} is no multiple of the cluster's {size} in dimension {axis}; the launch fails",
-                                     grid_span(launch, axis), ("the cluster", span))
+                    yield ctx.report(
+                        f"grid extent {extent} is no multiple of the cluster's {size} in dimension {axis}; the "
+                        "launch fails",
+                        grid_span(launch, axis),
+                        ("the cluster", span),
+                    )
                     break

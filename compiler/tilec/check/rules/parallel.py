@@ -1,4 +1,5 @@
 """Parallel loops and fragments. TileLang 0.1.15, src/op/parallel.cc, src/transform/verify_parallel_loop.cc."""
+
 from __future__ import annotations
 
 from ...ir.buffer import FRAGMENT, GLOBAL, LOCAL, SHARED, SHARED_DYN, Region
@@ -10,7 +11,20 @@ from ..context import RuleContext
 from ..facts import OPAQUE, Access, Place, is_runtime
 from ..registry import rule
 
-TILE_OPS = ("copy", "gemm", "wgmma_gemm", "tcgen05_gemm", "reduce", "fill", "clear", "transpose", "cumsum", "cummax", "async_copy", "tma_copy")
+TILE_OPS = (
+    "copy",
+    "gemm",
+    "wgmma_gemm",
+    "tcgen05_gemm",
+    "reduce",
+    "fill",
+    "clear",
+    "transpose",
+    "cumsum",
+    "cummax",
+    "async_copy",
+    "tma_copy",
+)
 
 
 @rule("parallel-nesting")
@@ -21,8 +35,12 @@ def parallel_nesting(ctx: RuleContext):
         if not outer:
             continue
         if isinstance(s, Parallel) and not _directly(outer[-1], s):
-            yield ctx.report("a T.Parallel loop inside the body of another one; only directly nested ones (nothing between) are merged", s.span,
-                             ("the outer loop", outer[-1].span))
+            yield ctx.report(
+                "a T.Parallel loop inside the body of another one; only directly nested ones (nothing between) are "
+                "merged",
+                s.span,
+                ("the outer loop", outer[-1].span),
+            )
         elif isinstance(s, For) and s.kind == "pipelined":
             yield ctx.report("a pipelined loop inside T.Parallel", s.span, ("the outer loop", outer[-1].span))
 
@@ -39,7 +57,11 @@ def parallel_tile_op(ctx: RuleContext):
         loop = next((p for p in reversed(place.parents) if isinstance(p, Parallel)), None)
         if loop is None or all(r.form == "element" for r in op.args.values() if isinstance(r, Region)):
             continue
-        yield ctx.report(f"T.{op.op} works with all threads of the block and cannot stand inside T.Parallel", op.span, ("the loop", loop.span))
+        yield ctx.report(
+            f"T.{op.op} works with all threads of the block and cannot stand inside T.Parallel",
+            op.span,
+            ("the loop", loop.span),
+        )
 
 
 def parallel_vars(place: Place) -> dict[Var, Expr]:
@@ -59,8 +81,12 @@ def parallel_local_index(ctx: RuleContext):
                 continue
             found = uses_any(access.indices, parallel_vars(access.place))
             if found:
-                yield ctx.report(f"{buffer.name} belongs to each thread alone (T.alloc_local), but {found[0].name} runs over the threads; use T.alloc_fragment",
-                                 access.span, (f"{buffer.name}", buffer.span))
+                yield ctx.report(
+                    f"{buffer.name} belongs to each thread alone (T.alloc_local), but {found[0].name} runs over the "
+                    "threads; use T.alloc_fragment",
+                    access.span,
+                    (f"{buffer.name}", buffer.span),
+                )
                 break
 
 
@@ -82,8 +108,12 @@ def parallel_symbolic_extent(ctx: RuleContext):
             extents = parallel_vars(access.place)
             bad = next((v for v in uses_any(access.indices or (), extents) if is_runtime(extents[v])), None)
             if bad is not None:
-                yield ctx.report(f"the range of {bad.name} is known at run time only, so it cannot index the fragment {access.buffer.name}", access.span,
-                                 (f"{access.buffer.name}", access.buffer.span))
+                yield ctx.report(
+                    f"the range of {bad.name} is known at run time only, so it cannot index the fragment "
+                    f"{access.buffer.name}",
+                    access.span,
+                    (f"{access.buffer.name}", access.buffer.span),
+                )
                 break
 
 
@@ -92,10 +122,20 @@ def fragment_constant_index(ctx: RuleContext):
     for accesses in fragment_accesses(ctx).values():
         for access in accesses:
             values = [const_int(i) for i in access.indices or ()]
-            if values and all(v is not None for v in values) and any(values) and all(v is None or v >= 0 for v in values):
+            if (
+                values
+                and all(v is not None for v in values)
+                and any(values)
+                and all(v is None or v >= 0 for v in values)
+            ):
                 shown = ", ".join(str(v) for v in values)
-                yield ctx.report(f"{access.buffer.name}[{shown}]: inside T.Parallel a fragment is indexed by the loop's variables or by 0, not by other "
-                                 "constants", access.span, (f"{access.buffer.name}", access.buffer.span))
+                yield ctx.report(
+                    f"{access.buffer.name}[{shown}]: inside T.Parallel a fragment is indexed by the loop's variables "
+                    "or by 0, not by other "
+                    "constants",
+                    access.span,
+                    (f"{access.buffer.name}", access.buffer.span),
+                )
                 break
 
 
@@ -103,12 +143,21 @@ def fragment_constant_index(ctx: RuleContext):
 def fragment_two_indices(ctx: RuleContext):
     """One loop has one layout: a fragment in it has one pattern of indices."""
     for accesses in fragment_accesses(ctx).values():
-        known = [a for a in accesses if uses_any(a.indices or (), parallel_vars(a.place)) and not any(not _simple(i) for i in a.indices or ())]
+        known = [
+            a
+            for a in accesses
+            if uses_any(a.indices or (), parallel_vars(a.place)) and not any(not _simple(i) for i in a.indices or ())
+        ]
         for access in known[1:]:
             first = known[0]
             if not all(equal(x, y) for x, y in zip(first.indices or (), access.indices or ())):
-                yield ctx.report(f"{access.buffer.name} is accessed with two index patterns in one parallel loop, but its elements belong to different threads; "
-                                 "exchange them through shared memory", access.span, ("the other access", first.span))
+                yield ctx.report(
+                    f"{access.buffer.name} is accessed with two index patterns in one parallel loop, but its "
+                    "elements belong to different threads; "
+                    "exchange them through shared memory",
+                    access.span,
+                    ("the other access", first.span),
+                )
                 break
 
 
@@ -131,18 +180,33 @@ def parallel_race(ctx: RuleContext):
         varying = {v for v, e in extents.items() if const_int(e) != 1}
         if not varying or place.inside(If, While) or not all(_free(i, varying, place) for i in s.indices):
             continue
-        again = any(isinstance(x, Load) and x.buffer is s.buffer and all(equal(a, b) for a, b in zip(x.indices, s.indices)) for x in walk_expr(s.value))
+        again = any(
+            isinstance(x, Load) and x.buffer is s.buffer and all(equal(a, b) for a, b in zip(x.indices, s.indices))
+            for x in walk_expr(s.value)
+        )
         if again:
-            yield ctx.report(f"all iterations of the parallel loop read and write the same element of {s.buffer.name}; use T.atomic_add or a reduction", s.span)
+            yield ctx.report(
+                f"all iterations of the parallel loop read and write the same element of {s.buffer.name}; use "
+                "T.atomic_add or a reduction",
+                s.span,
+            )
         elif any(isinstance(x, Var) and x in varying for x in walk_expr(s.value)):
-            yield ctx.report(f"all iterations of the parallel loop write the same element of {s.buffer.name} with different values", s.span, severity="warning")
+            yield ctx.report(
+                f"all iterations of the parallel loop write the same element of {s.buffer.name} with different values",
+                s.span,
+                severity="warning",
+            )
 
 
 def _free(e: Expr, varying: set[Var], place: Place) -> bool:
     """Independent of the parallel variables, for sure: literals, block variables and loops around."""
     outside = {p.var for p in place.parents if isinstance(p, For)}
-    return all(not isinstance(x, (Load,)) and (not isinstance(x, Var) or (x not in varying and (x.kind == "block" or x in outside)))
-               and type(x).__name__ not in ("Call", "Unknown") for x in walk_expr(e))
+    return all(
+        not isinstance(x, (Load,))
+        and (not isinstance(x, Var) or (x not in varying and (x.kind == "block" or x in outside)))
+        and type(x).__name__ not in ("Call", "Unknown")
+        for x in walk_expr(e)
+    )
 
 
 @rule("coalesced-width")
@@ -158,12 +222,20 @@ def coalesced_width(ctx: RuleContext):
         if number is not None and number < 1:
             yield ctx.report(f"coalesced_width is {number}; it must be positive", span)
         elif isinstance(value, int) and not isinstance(value, bool) and ctx.version in ("", "0.1.15"):
-            yield ctx.report(f"T.Parallel of TileLang 0.1.15 rejects a Python integer as coalesced_width; write T.int32({value})", span)
+            yield ctx.report(
+                f"T.Parallel of TileLang 0.1.15 rejects a Python integer as coalesced_width; write T.int32({value})",
+                span,
+            )
 
 
 @rule("annotation-value")
 def unroll_options(ctx: RuleContext):
     for place in ctx.facts.places:
         s = place.stmt
-        if isinstance(s, For) and s.kind == "unroll" and s.attrs.get("explicit") is True and s.attrs.get("unroll_factor") is not None:
+        if (
+            isinstance(s, For)
+            and s.kind == "unroll"
+            and s.attrs.get("explicit") is True
+            and s.attrs.get("unroll_factor") is not None
+        ):
             yield ctx.report("explicit=True and unroll_factor exclude each other", s.span)

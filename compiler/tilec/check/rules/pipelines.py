@@ -1,4 +1,5 @@
 """Pipelined loops. TileLang 0.1.15, language/loop.py, src/transform/pipeline_planning.cc."""
+
 from __future__ import annotations
 
 from ...ir.buffer import Buffer, Region
@@ -32,14 +33,18 @@ def int_list(value) -> list[int] | None:
 
 
 @rule("pipeline-annotation")
-def annotations(ctx: RuleContext):
+def schedules(ctx: RuleContext):
     for loop in pipelined(ctx):
         given = [name for name in ("order", "stage") if loop.attrs.get(name) is not None]
         if not given:
             continue
         order, stage = int_list(loop.attrs.get("order")), int_list(loop.attrs.get("stage"))
         if given == ["order"]:
-            yield ctx.report("order without stage is ignored; the loop is not pipelined by it", option_span(loop, "order"), severity="warning")
+            yield ctx.report(
+                "order without stage is ignored; the loop is not pipelined by it",
+                option_span(loop, "order"),
+                severity="warning",
+            )
             continue
         if any(int_list(loop.attrs.get(name)) is None for name in given):
             continue
@@ -71,9 +76,16 @@ def _dependence(statements: list[Stmt], order: list[int], stage: list[int]) -> t
                 continue
             name = next(iter(shared)).name
             if stage[j] < stage[i]:
-                return "stage", f"statement {j + 1} reads {name} in stage {stage[j]}, but statement {i + 1} writes it in the later stage {stage[i]}"
+                return (
+                    "stage",
+                    f"statement {j + 1} reads {name} in stage {stage[j]}, but statement {i + 1} writes it in the "
+                    f"later stage {stage[i]}",
+                )
             if stage[j] == stage[i] and order[j] < order[i]:
-                return "order", f"statement {j + 1} reads {name}, which statement {i + 1} of the same stage writes after it"
+                return (
+                    "order",
+                    f"statement {j + 1} reads {name}, which statement {i + 1} of the same stage writes after it",
+                )
     return None
 
 
@@ -92,7 +104,11 @@ def writes(s: Stmt) -> set[Buffer]:
             from ...ir.ops import OPS
 
             spec = OPS.get(inner.op)
-            found |= {r.buffer.storage() for n, r in inner.args.items() if isinstance(r, Region) and spec is not None and n in spec.writes}
+            found |= {
+                r.buffer.storage()
+                for n, r in inner.args.items()
+                if isinstance(r, Region) and spec is not None and n in spec.writes
+            }
     return found
 
 
@@ -108,7 +124,11 @@ def reads(s: Stmt) -> set[Buffer]:
             found |= {x.buffer.storage() for x in walk_expr(e) if isinstance(x, Load)}
         if isinstance(inner, TileOp):
             spec = OPS.get(inner.op)
-            found |= {r.buffer.storage() for n, r in inner.args.items() if isinstance(r, Region) and spec is not None and n in spec.reads}
+            found |= {
+                r.buffer.storage()
+                for n, r in inner.args.items()
+                if isinstance(r, Region) and spec is not None and n in spec.reads
+            }
     return found
 
 
@@ -116,5 +136,13 @@ def reads(s: Stmt) -> set[Buffer]:
 def nested(ctx: RuleContext):
     for loop in pipelined(ctx):
         inner = next((s for s in loop.body if isinstance(s, For) and s.kind == "pipelined"), None)
-        if inner is not None and (const_int(loop.attrs.get("num_stages")) or 0) > 0 and (const_int(inner.attrs.get("num_stages")) or 0) > 0:
-            yield ctx.report("a pipelined loop directly inside a pipelined loop: the outer one is not pipelined", loop.span, ("the inner loop", inner.span))
+        if (
+            inner is not None
+            and (const_int(loop.attrs.get("num_stages")) or 0) > 0
+            and (const_int(inner.attrs.get("num_stages")) or 0) > 0
+        ):
+            yield ctx.report(
+                "a pipelined loop directly inside a pipelined loop: the outer one is not pipelined",
+                loop.span,
+                ("the inner loop", inner.span),
+            )

@@ -1,19 +1,18 @@
-"""Tensor memory. PTX ISA, tcgen05.alloc and tcgen05.mma; TileLang 0.1.15, src/cuda/transform/lower_shared_tmem.cc, src/op/tcgen5_meta.h."""
-from __future__ import annotations
+"""Tensor memory. PTX ISA, tcgen05.alloc and tcgen05.mma; TileLang 0.1.15, src/cuda/transform/lower_shared_tmem.cc, "
+"src/op/tcgen5_meta.h."""
 
-from dataclasses import dataclass
+from __future__ import annotations
 
 from ...ir import dtypes
 from ...ir.buffer import FRAGMENT, GLOBAL, SHARED, SHARED_DYN, TMEM, Buffer, Region
 from ...ir.build import const_int
-from ...ir.stmt import Launch, TileOp
+from ...ir.stmt import TileOp
 from ..context import RuleContext
 from ..facts import OPAQUE, Facts, argument_span, thread_count
 from ..registry import rule
 from .gemm import GEMMS, Gemm, gemms, known, scope_name
 
-COLUMNS, LANES, LEAST = 512, 128, 32
-SCALE_ALIGNMENT = 4  # columns; what block-scaled MMAs read scale factors at
+LANES = 128
 
 
 @rule("tmem-target", per_target=True)
@@ -28,12 +27,19 @@ def tmem_target(ctx: RuleContext):
 def tmem_rank(ctx: RuleContext):
     for buffer in ctx.facts.allocations(TMEM):
         if buffer.ndim < 2:
-            yield ctx.report(f"{buffer.name} has {buffer.ndim} dimension; tensor memory is allocated as (lanes, columns)", buffer.span, buffer=buffer)
+            yield ctx.report(
+                f"{buffer.name} has {buffer.ndim} dimension; tensor memory is allocated as (lanes, columns)",
+                buffer.span,
+                buffer=buffer,
+            )
 
 
 def mma_operand(facts: Facts, buffer: Buffer) -> bool:
     """Whether an MMA gives the buffer its layout (or something unknown might)."""
-    return any(a.kind == OPAQUE or (isinstance(a.stmt, TileOp) and a.stmt.op in GEMMS) for a in facts.storage_uses.get(buffer, ()))
+    return any(
+        a.kind == OPAQUE or (isinstance(a.stmt, TileOp) and a.stmt.op in GEMMS)
+        for a in facts.storage_uses.get(buffer, ())
+    )
 
 
 @rule("tmem-rows")
@@ -43,29 +49,42 @@ def tmem_rows(ctx: RuleContext):
         if rows is None or ctx.is_blamed(buffer):
             continue
         if rows > LANES and not mma_operand(ctx.facts, buffer):
-            yield ctx.report(f"{buffer.name} has {rows} rows; tensor memory has {LANES} lanes", _row_span(buffer), buffer=buffer)
+            yield ctx.report(
+                f"{buffer.name} has {rows} rows; tensor memory has {LANES} lanes", _row_span(buffer), buffer=buffer
+            )
         elif rows not in (32, 64) and rows % LANES and not ctx.facts.is_opaque(buffer):
-            yield ctx.report(f"{buffer.name} has {rows} rows; tensor memory is used with 32, 64 or 128 lanes (accumulators: or a multiple of 128 rows)",
-                             _row_span(buffer), buffer=buffer)
+            yield ctx.report(
+                f"{buffer.name} has {rows} rows; tensor memory is used with 32, 64 or 128 lanes (accumulators: or a "
+                "multiple of 128 rows)",
+                _row_span(buffer),
+                buffer=buffer,
+            )
 
 
 def _row_span(buffer: Buffer):
     return buffer.shape[0].span or buffer.span
 
 
-# -- shapes of MMAs -----------------------------------------------------------------------------------------------------------
+# -- shapes of MMAs ------------------------------------------------------------------------------
 def tcgen05_form(M: int, N: int, K: int, operand: str, accumulator: str, two_cta: bool) -> str | None:
     """Why no TCGEN05 instruction does a product; None if one does."""
     half = operand in ("float16", "bfloat16") and accumulator == "float32"
     small = operand in (*dtypes.FLOAT8, *dtypes.FLOAT6, *dtypes.FLOAT4) and accumulator in ("float32", "float16")
     integer = operand in ("int8", "uint8") and accumulator == "int32"
     if not (half or small or integer):
-        return f"TCGEN05 has no form {operand} -> {accumulator} (float16 and bfloat16 -> float32, 8-, 6- and 4-bit floats -> float32 or float16, int8 -> int32)"
+        return (
+            f"TCGEN05 has no form {operand} -> {accumulator} (float16 and bfloat16 -> float32, 8-, 6- and 4-bit "
+            "floats -> float32 or float16, int8 -> int32)"
+        )
     step = 16 if half else 32
     if K % step:
         return f"K is {K}; TCGEN05 takes {operand} in steps of {step}"
     if two_cta:
-        return None if M % 64 == 0 and N % (32 if integer else 16) == 0 else f"no two-CTA form for {M} rows and {N} columns"
+        return (
+            None
+            if M % 64 == 0 and N % (32 if integer else 16) == 0
+            else f"no two-CTA form for {M} rows and {N} columns"
+        )
     if M % 128 == 0:
         return None if N % 16 == 0 else f"N is {N}; with 128 rows it must be a multiple of 16"
     if M not in (32, 64) and M % 32:
@@ -80,7 +99,15 @@ def tcgen05_form(M: int, N: int, K: int, operand: str, accumulator: str, two_cta
 @rule("tcgen05-shape")
 def tcgen05_shape(ctx: RuleContext):
     for g in gemms(ctx):
-        if not g.is_tcgen05 or g.M is None or g.N is None or g.K is None or g.M != g.M_A or g.K != g.K_B or not known(g.A.dtype, g.B.dtype, g.C.dtype):
+        if (
+            not g.is_tcgen05
+            or g.M is None
+            or g.N is None
+            or g.K is None
+            or g.M != g.M_A
+            or g.K != g.K_B
+            or not known(g.A.dtype, g.B.dtype, g.C.dtype)
+        ):
             continue
         if ctx.is_blamed(g.A.buffer, g.B.buffer, g.C.buffer):
             continue
@@ -89,8 +116,17 @@ def tcgen05_shape(ctx: RuleContext):
             continue
         operand = g.B.dtype if g.A.buffer.scope == TMEM else g.A.dtype
         family = (*dtypes.FLOAT8, *dtypes.FLOAT6, *dtypes.FLOAT4)
-        if g.A.dtype != g.B.dtype and g.A.buffer.scope != TMEM and not (g.A.dtype in family and g.B.dtype in family) and {g.A.dtype, g.B.dtype} != {"int8", "uint8"}:
-            yield ctx.report(f"{g.name}: A is {g.A.dtype}, B is {g.B.dtype}; both operands must have one type", g.op.span, name="tcgen05-shape")
+        if (
+            g.A.dtype != g.B.dtype
+            and g.A.buffer.scope != TMEM
+            and not (g.A.dtype in family and g.B.dtype in family)
+            and {g.A.dtype, g.B.dtype} != {"int8", "uint8"}
+        ):
+            yield ctx.report(
+                f"{g.name}: A is {g.A.dtype}, B is {g.B.dtype}; both operands must have one type",
+                g.op.span,
+                name="tcgen05-shape",
+            )
             continue
         reason = tcgen05_form(g.M, g.N, g.K, operand, g.C.dtype, bool(two))
         if reason:
@@ -101,139 +137,7 @@ def _operands(g: Gemm):
     return [(f"{n}: {r.buffer.name}", r.buffer.span) for n, r in (("A", g.A), ("B", g.B), ("C", g.C))]
 
 
-# -- columns ------------------------------------------------------------------------------------------------------------------
-def columns(buffer: Buffer, laid_out: bool, accumulates: bool = False) -> int | None:
-    """The 32-bit columns a buffer needs; None if that is not known.
-
-    An MMA's layout folds rows above 128 into further columns, and spreads accumulators of 64 and 32 rows over all lanes.
-    """
-    shape = buffer.static_shape()
-    if shape is None or len(shape) != 2 or not known(buffer.dtype) or min(shape) < 1:
-        return None
-    rows, width = shape
-    if laid_out and rows > LANES and rows % LANES == 0:
-        width *= rows // LANES
-    elif laid_out and rows in (32, 64):
-        width = width * rows // LANES
-    bits = dtypes.bits(buffer.dtype)
-    return -(-width * (max(bits, 32) if accumulates else bits) // 32)
-
-
-def is_accumulator(facts: Facts, buffer: Buffer) -> bool:
-    """Accumulators take a whole column per value, 16-bit ones too; operands are packed."""
-    return any(a.argument == "C" for a in facts.storage_uses.get(buffer, ()))
-
-
-def needed(ctx: RuleContext, buffer: Buffer) -> int | None:
-    return columns(buffer, mma_operand(ctx.facts, buffer), is_accumulator(ctx.facts, buffer))
-
-
-def allocation(count: int) -> int:
-    """What the hardware hands out: a power of two, at least 32."""
-    size = LEAST
-    while size < count:
-        size *= 2
-    return size
-
-
-@dataclass
-class Arena:
-    """One hardware allocation, shared by some buffers."""
-
-    members: list[Buffer]
-    used: int = 0
-    size: int = 0
-    open: bool = True
-
-
-def plan(needs: dict[Buffer, int], released: set[Buffer]) -> list[Arena]:
-    """How TileLang 0.1.15 packs buffers: widest first, each where it costs fewer columns than an allocation of its own."""
-    arenas: list[Arena] = []
-    for buffer in sorted(needs, key=lambda b: -needs[b]):
-        need = needs[buffer]
-        align = LEAST if need >= LEAST else SCALE_ALIGNMENT
-        best, best_offset, best_cost = None, 0, allocation(need)
-        for arena in arenas if buffer not in released else ():
-            offset = -(-arena.used // align) * align
-            if not arena.open or offset + need > COLUMNS:
-                continue
-            cost = allocation(offset + need) - arena.size
-            if cost < best_cost:
-                best, best_offset, best_cost = arena, offset, cost
-        if best is None:
-            best = Arena([], open=buffer not in released)
-            arenas.append(best)
-        best.members.append(buffer)
-        best.used = best_offset + need
-        best.size = allocation(best.used)
-    return arenas
-
-
-def tmem_of(ctx: RuleContext, launch: Launch) -> list[Buffer]:
-    return [b for b in ctx.facts.allocations(TMEM) if ctx.facts.allocs[b].launch is launch or len(ctx.program.launches()) == 1]
-
-
-def released(ctx: RuleContext) -> set[Buffer]:
-    return {p.stmt.args["buffer"].buffer.storage() for p in ctx.facts.ops("deallocate_tmem")
-            if isinstance(p.stmt, TileOp) and isinstance(p.stmt.args.get("buffer"), Region)}
-
-
-@rule("tmem-capacity")
-def tmem_capacity(ctx: RuleContext):
-    for launch in ctx.program.launches():
-        buffers = tmem_of(ctx, launch)
-        needs: dict[Buffer, int] = {}
-        for buffer in buffers:
-            need = needed(ctx, buffer)
-            if need is None or ctx.is_blamed(buffer):
-                continue
-            if need > COLUMNS:
-                yield ctx.report(f"{buffer.name} ({shape_text(buffer)} {buffer.dtype}) needs {need} columns of tensor memory; a block has {COLUMNS}",
-                                 buffer.span, buffer=buffer)
-                continue
-            needs[buffer] = need
-            total = sum(a.size for a in plan(needs, released(ctx)))
-            if total > COLUMNS:
-                parts = " + ".join(str(n) for n in needs.values())
-                severity = "warning" if released(ctx) else None
-                yield ctx.report(f"{parts} columns of tensor memory take {total} once each allocation is a power of two of at least {LEAST}; a block has "
-                                 f"{COLUMNS}", buffer.span, *((f"{b.name}: {n} columns", b.span) for b, n in needs.items() if b is not buffer),
-                                 severity=severity, buffer=buffer)
-                break
-
-
-def shape_text(buffer: Buffer) -> str:
-    return "x".join(str(e) for e in buffer.static_shape() or ())
-
-
-@rule("tmem-columns")
-def tmem_columns(ctx: RuleContext):
-    for launch in ctx.program.launches():
-        needs = {b: n for b in tmem_of(ctx, launch) if not ctx.is_blamed(b) and (n := needed(ctx, b)) is not None and n <= COLUMNS}
-        for arena in plan(needs, released(ctx)):
-            wasted = arena.size - sum(needs[b] for b in arena.members)
-            for buffer in arena.members:
-                if allocation(needs[buffer]) != needs[buffer]:
-                    yield _report_width(ctx, buffer, needs[buffer], arena, wasted)
-
-
-def _report_width(ctx: RuleContext, buffer: Buffer, need: int, arena: Arena, wasted: int):
-    per_column = 32 / dtypes.bits(buffer.dtype)
-    down, up = allocation(need) // 2, allocation(need)
-    good = [f"{int(c * per_column)}" for c in (down, up) if c >= LEAST]
-    unit = "column" if per_column == 1 else f"{buffer.dtype} element"
-    fact = f"{buffer.name} needs {need} columns, which is not a power of two of at least 32"
-    others = [b for b in arena.members if b is not buffer]
-    if not wasted:
-        names = ", ".join(b.name for b in others)
-        return ctx.report(f"{fact}; it shares an allocation of {arena.size} columns with {names}, and none are wasted", buffer.span, severity="information")
-    scales = need < LEAST and buffer.dtype not in ("float32", "float16", "int32")
-    shared = f" (shared with {', '.join(b.name for b in others)})" if others else ""
-    return ctx.report(f"{fact}: {arena.size} columns are reserved{shared} and {wasted} of them wasted; "
-                      f"good widths nearby: {' and '.join(good)} {unit}s", buffer.span, severity="information" if scales else None)
-
-
-# -- access ---------------------------------------------------------------------------------------------------------------------
+# -- access --------------------------------------------------------------------------------------
 @rule("tmem-direct-access")
 def tmem_direct(ctx: RuleContext):
     for buffer in ctx.facts.allocations(TMEM):
@@ -242,12 +146,23 @@ def tmem_direct(ctx: RuleContext):
                 continue
             if access.indices is not None:
                 verb = "written" if access.kind == "write" else "read"
-                how = "clear_accum=True starts an accumulation" if verb == "written" else "T.copy into a fragment reads it"
-                yield ctx.report(f"{buffer.name} is in tensor memory, which cannot be {verb} element by element; {how}", access.span,
-                                 (f"{buffer.name}", buffer.span))
+                how = (
+                    "clear_accum=True starts an accumulation"
+                    if verb == "written"
+                    else "T.copy into a fragment reads it"
+                )
+                yield ctx.report(
+                    f"{buffer.name} is in tensor memory, which cannot be {verb} element by element; {how}",
+                    access.span,
+                    (f"{buffer.name}", buffer.span),
+                )
             elif isinstance(access.stmt, TileOp) and access.stmt.op in ("clear", "fill"):
-                yield ctx.report(f"T.{access.stmt.op} cannot write tensor memory ({buffer.name}); pass clear_accum=True to the first MMA", access.stmt.span,
-                                 (f"{buffer.name}", buffer.span))
+                yield ctx.report(
+                    f"T.{access.stmt.op} cannot write tensor memory ({buffer.name}); pass clear_accum=True to the "
+                    "first MMA",
+                    access.stmt.span,
+                    (f"{buffer.name}", buffer.span),
+                )
 
 
 @rule("tmem-copy-destination", "tmem-copy-dtype", "tmem-unlaid", "tmem-warpgroup")
@@ -256,32 +171,57 @@ def tmem_copies(ctx: RuleContext):
         op = place.stmt
         assert isinstance(op, TileOp)
         src, dst = op.args["src"], op.args["dst"]
-        if not (isinstance(src, Region) and isinstance(dst, Region)) or TMEM not in (src.buffer.scope, dst.buffer.scope):
+        if not (isinstance(src, Region) and isinstance(dst, Region)) or TMEM not in (
+            src.buffer.scope,
+            dst.buffer.scope,
+        ):
             continue
         tmem, other, name = (src, dst, "src") if src.buffer.scope == TMEM else (dst, src, "dst")
         if ctx.is_blamed(tmem.buffer):
             continue
         if other.buffer.scope in (GLOBAL, SHARED, SHARED_DYN):
-            way = "to registers only; copy it to a fragment first" if name == "src" else "from registers only; copy to a fragment first"
-            yield ctx.report(f"tensor memory ({tmem.buffer.name}) is copied {way}, not {'to' if name == 'src' else 'from'} {scope_name(other.buffer)}",
-                             argument_span(op, name), (f"{other.buffer.name}", other.buffer.span))
+            way = (
+                "to registers only; copy it to a fragment first"
+                if name == "src"
+                else "from registers only; copy to a fragment first"
+            )
+            yield ctx.report(
+                f"tensor memory ({tmem.buffer.name}) is copied {way}, not {'to' if name == 'src' else 'from'} "
+                f"{scope_name(other.buffer)}",
+                argument_span(op, name),
+                (f"{other.buffer.name}", other.buffer.span),
+            )
             continue
         if other.buffer.scope != FRAGMENT:
             continue
         if known(src.dtype, dst.dtype) and src.dtype != dst.dtype:
-            yield ctx.report(f"a copy between tensor memory and registers does not convert: {src.buffer.name} is {src.dtype}, {dst.buffer.name} is {dst.dtype}",
-                             op.span, (f"{src.buffer.name}", src.buffer.span), (f"{dst.buffer.name}", dst.buffer.span), name="tmem-copy-dtype")
+            yield ctx.report(
+                f"a copy between tensor memory and registers does not convert: {src.buffer.name} is {src.dtype}, "
+                f"{dst.buffer.name} is {dst.dtype}",
+                op.span,
+                (f"{src.buffer.name}", src.buffer.span),
+                (f"{dst.buffer.name}", dst.buffer.span),
+                name="tmem-copy-dtype",
+            )
             continue
         launch = place.launch
         layouts = launch.attrs.get("layouts") if launch is not None else None
         if not mma_operand(ctx.facts, tmem.buffer.storage()) and not layouts and not ctx.facts.has_unsupported:
-            yield ctx.report(f"no MMA uses {tmem.buffer.name}, so its layout in tensor memory is not known", op.span, (f"{tmem.buffer.name}", tmem.buffer.span),
-                             name="tmem-unlaid")
+            yield ctx.report(
+                f"no MMA uses {tmem.buffer.name}, so its layout in tensor memory is not known",
+                op.span,
+                (f"{tmem.buffer.name}", tmem.buffer.span),
+                name="tmem-unlaid",
+            )
             continue
         threads = thread_count(launch)
         if threads is not None and threads % 128 and not place.is_thread_dependent():
-            yield ctx.report(f"tensor memory is read and written by whole warpgroups of 128 threads; the block has {threads}", op.span,
-                             ("the launch", launch.attrs.get("spans", {}).get("threads") or launch.span if launch else None), name="tmem-warpgroup")
+            yield ctx.report(
+                f"tensor memory is read and written by whole warpgroups of 128 threads; the block has {threads}",
+                op.span,
+                ("the launch", launch.attrs.get("spans", {}).get("threads") or launch.span if launch else None),
+                name="tmem-warpgroup",
+            )
 
 
 @rule("tmem-dealloc")
@@ -290,14 +230,18 @@ def tmem_dealloc(ctx: RuleContext):
         op = place.stmt
         region = op.args.get("buffer") if isinstance(op, TileOp) else None
         if isinstance(region, Region) and region.buffer.scope != TMEM:
-            yield ctx.report(f"T.deallocate_tmem of {region.buffer.name}, which is in {scope_name(region.buffer)}", place.stmt.span)
+            yield ctx.report(
+                f"T.deallocate_tmem of {region.buffer.name}, which is in {scope_name(region.buffer)}", place.stmt.span
+            )
 
 
-# -- MMAs -----------------------------------------------------------------------------------------------------------------------
+# -- MMAs ----------------------------------------------------------------------------------------
 def barrier_sources(facts: Facts, barrier: Buffer) -> bool:
     """Whether anything in the kernel may complete a phase of the barrier."""
     for access in facts.storage_uses.get(barrier, ()):
-        if access.kind == OPAQUE or (isinstance(access.stmt, TileOp) and access.stmt.op not in ("mbarrier_wait_parity",)):
+        if access.kind == OPAQUE or (
+            isinstance(access.stmt, TileOp) and access.stmt.op not in ("mbarrier_wait_parity",)
+        ):
             return True
     return False
 
@@ -309,12 +253,23 @@ def tcgen05_mbar(ctx: RuleContext):
         if not g.is_tcgen05 or g.op.args.get("mbar") is not None or ctx.is_blamed(g.C.buffer):
             continue
         if g.op.op == "gemm":
-            yield ctx.report(f"T.gemm into tensor memory ({g.C.buffer.name}) needs mbar=, the barrier its completion arrives on", g.op.span,
-                             (f"{g.C.buffer.name}", g.C.buffer.span))
+            yield ctx.report(
+                f"T.gemm into tensor memory ({g.C.buffer.name}) needs mbar=, the barrier its completion arrives on",
+                g.op.span,
+                (f"{g.C.buffer.name}", g.C.buffer.span),
+            )
         elif "mbar" not in g.op.arg_spans:
-            yield ctx.report("T.tcgen05_gemm needs mbar=, the barrier its completion arrives on (mbar=None leaves it to a later MMA)", g.op.span)
+            yield ctx.report(
+                "T.tcgen05_gemm needs mbar=, the barrier its completion arrives on (mbar=None leaves it to a later "
+                "MMA)",
+                g.op.span,
+            )
         elif dead:
-            yield ctx.report("mbar=None: the completion of this MMA arrives nowhere, and the wait below never ends", g.op.span, ("the wait", dead[0]))
+            yield ctx.report(
+                "mbar=None: the completion of this MMA arrives nowhere, and the wait below never ends",
+                g.op.span,
+                ("the wait", dead[0]),
+            )
 
 
 def _dead_waits(ctx: RuleContext):
@@ -322,7 +277,11 @@ def _dead_waits(ctx: RuleContext):
     found = []
     for place in ctx.facts.ops("mbarrier_wait_parity"):
         region = place.stmt.args.get("mbar") if isinstance(place.stmt, TileOp) else None
-        if isinstance(region, Region) and not ctx.facts.has_unsupported and not barrier_sources(ctx.facts, region.buffer.storage()):
+        if (
+            isinstance(region, Region)
+            and not ctx.facts.has_unsupported
+            and not barrier_sources(ctx.facts, region.buffer.storage())
+        ):
             found.append(place.stmt.span)
     return found
 
@@ -338,11 +297,23 @@ def tcgen05_wait(ctx: RuleContext):
         src = op.args.get("src")
         if not isinstance(src, Region) or src.buffer.scope != TMEM:
             continue
-        writers = [a for a in ctx.facts.storage_uses[src.buffer.storage()] if a.kind == "write" and isinstance(a.stmt, TileOp) and a.place.order < place.order]
-        pending = [w for w in writers if isinstance(w.stmt, TileOp) and w.stmt.op == "tcgen05_gemm" and w.stmt.args.get("mbar") is not None]
+        writers = [
+            a
+            for a in ctx.facts.storage_uses[src.buffer.storage()]
+            if a.kind == "write" and isinstance(a.stmt, TileOp) and a.place.order < place.order
+        ]
+        pending = [
+            w
+            for w in writers
+            if isinstance(w.stmt, TileOp) and w.stmt.op == "tcgen05_gemm" and w.stmt.args.get("mbar") is not None
+        ]
         if pending and len(pending) == len(writers):
-            yield ctx.report(f"{src.buffer.name} is read before its MMA has been waited for; T.mbarrier_wait_parity on its barrier must come first", op.span,
-                             ("the MMA", pending[-1].stmt.span))
+            yield ctx.report(
+                f"{src.buffer.name} is read before its MMA has been waited for; T.mbarrier_wait_parity on its "
+                "barrier must come first",
+                op.span,
+                ("the MMA", pending[-1].stmt.span),
+            )
 
 
 @rule("tmem-warpgroup")
@@ -350,4 +321,6 @@ def tcgen05_warps(ctx: RuleContext):
     for g in gemms(ctx):
         threads = thread_count(g.place.launch)
         if g.is_tcgen05 and threads is not None and threads % 32 and not g.place.is_thread_dependent():
-            yield ctx.report(f"{g.name} into tensor memory is issued by whole warps; the block has {threads} threads", g.op.span)
+            yield ctx.report(
+                f"{g.name} into tensor memory is issued by whole warps; the block has {threads} threads", g.op.span
+            )

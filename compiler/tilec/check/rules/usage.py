@@ -1,4 +1,5 @@
 """Buffers that are read too early or not at all, and operators on the wrong type."""
+
 from __future__ import annotations
 
 from ...ir import dtypes
@@ -20,16 +21,27 @@ def operand_dtype(ctx: RuleContext):
     for place in ctx.facts.places:
         for top in expressions(place.stmt):
             for e in walk_expr(top):
-                if isinstance(e, Binary) and e.op in _BITWISE and (dtypes.is_float(e.a.dtype) or dtypes.is_float(e.b.dtype)):
+                if (
+                    isinstance(e, Binary)
+                    and e.op in _BITWISE
+                    and (dtypes.is_float(e.a.dtype) or dtypes.is_float(e.b.dtype))
+                ):
                     dtype = e.a.dtype if dtypes.is_float(e.a.dtype) else e.b.dtype
-                    yield ctx.report(f"{_BITWISE[e.op]} works on integers; an operand is {dtype}", e.span or place.stmt.span)
+                    yield ctx.report(
+                        f"{_BITWISE[e.op]} works on integers; an operand is {dtype}", e.span or place.stmt.span
+                    )
                 elif isinstance(e, Unary) and e.op == "bitnot" and dtypes.is_float(e.a.dtype):
                     yield ctx.report(f"~ works on integers; the operand is {e.a.dtype}", e.span or place.stmt.span)
 
 
 def adds_only(access: Access) -> bool:
     """A gemm that continues the accumulation for sure."""
-    return isinstance(access.stmt, TileOp) and access.stmt.op in GEMMS and access.argument == "C" and access.stmt.args.get("clear_accum") in (False, None, 0)
+    return (
+        isinstance(access.stmt, TileOp)
+        and access.stmt.op in GEMMS
+        and access.argument == "C"
+        and access.stmt.args.get("clear_accum") in (False, None, 0)
+    )
 
 
 def starts(access: Access) -> bool:
@@ -54,10 +66,20 @@ def uninitialised_accumulator(ctx: RuleContext):
         if ctx.is_blamed(buffer) or any(a.kind == OPAQUE for a in accesses):
             continue
         first = next((a for a in accesses if a.kind == WRITE and adds_only(a)), None)
-        if first is None or first.place.is_conditional() or any(starts(a) and a.place.order < first.place.order for a in accesses):
+        if (
+            first is None
+            or first.place.is_conditional()
+            or any(starts(a) and a.place.order < first.place.order for a in accesses)
+        ):
             continue
-        way = "pass clear_accum=True (or clear_accum=k == 0) to the first MMA" if buffer.scope == TMEM else f"T.clear({buffer.name}) before the loop starts it"
-        yield ctx.report(f"{buffer.name} is accumulated into but never started; {way}", first.span, (f"{buffer.name}", buffer.span))
+        way = (
+            "pass clear_accum=True (or clear_accum=k == 0) to the first MMA"
+            if buffer.scope == TMEM
+            else f"T.clear({buffer.name}) before the loop starts it"
+        )
+        yield ctx.report(
+            f"{buffer.name} is accumulated into but never started; {way}", first.span, (f"{buffer.name}", buffer.span)
+        )
 
 
 @rule("uninitialised-read")
@@ -74,7 +96,9 @@ def uninitialised_read(ctx: RuleContext):
         writers = [a for a in accesses if a.kind == WRITE and not _same(a, first)]
         if any(w.place.order < first.place.order or _may_run_before(w, first) for w in writers):
             continue
-        yield ctx.report(f"{buffer.name} is read before anything is written to it", first.span, (f"{buffer.name}", buffer.span))
+        yield ctx.report(
+            f"{buffer.name} is read before anything is written to it", first.span, (f"{buffer.name}", buffer.span)
+        )
 
 
 def reads_value(access: Access) -> bool:
@@ -102,7 +126,12 @@ def unused_buffer(ctx: RuleContext):
     if ctx.program.attrs.get("incomplete"):
         return
     for buffer in ctx.facts.allocations(FRAGMENT, LOCAL, SHARED, SHARED_DYN, TMEM, *BARRIERS):
-        if not ctx.facts.storage_uses.get(buffer) and not ctx.is_blamed(buffer) and not _mentioned(ctx, buffer) and not ctx.facts.has_unsupported:
+        if (
+            not ctx.facts.storage_uses.get(buffer)
+            and not ctx.is_blamed(buffer)
+            and not _mentioned(ctx, buffer)
+            and not ctx.facts.has_unsupported
+        ):
             what = "barrier" if buffer.scope in BARRIERS else "buffer"
             yield ctx.report(f"the {what} {buffer.name} is allocated and never used", buffer.span)
 

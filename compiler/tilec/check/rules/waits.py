@@ -1,4 +1,5 @@
 """Asynchronous copies and what waits for them."""
+
 from __future__ import annotations
 
 from ...ir.buffer import Region
@@ -18,10 +19,16 @@ def async_copy_wait(ctx: RuleContext):
         dst = op.args["dst"]
         if not isinstance(dst, Region) or ctx.is_blamed(dst.buffer):
             continue
-        readers = [a for a in ctx.facts.storage_uses[dst.buffer.storage()] if a.kind == "read" and a.place.order > place.order]
+        readers = [
+            a for a in ctx.facts.storage_uses[dst.buffer.storage()] if a.kind == "read" and a.place.order > place.order
+        ]
         if readers:
-            yield ctx.report(f"{dst.buffer.name} is read while T.async_copy may still be writing it; T.ptx_wait_group(0) must come first", readers[0].stmt.span,
-                             ("the copy", op.span))
+            yield ctx.report(
+                f"{dst.buffer.name} is read while T.async_copy may still be writing it; T.ptx_wait_group(0) must "
+                "come first",
+                readers[0].stmt.span,
+                ("the copy", op.span),
+            )
 
 
 @rule("tma-barrier")
@@ -32,7 +39,12 @@ def tma_barrier(ctx: RuleContext):
         op = place.stmt
         assert isinstance(op, TileOp)
         src = op.args["src"]
-        if isinstance(src, Region) and src.buffer.scope == GLOBAL and op.args.get("barrier") is None and "barrier" not in op.arg_spans:
+        if (
+            isinstance(src, Region)
+            and src.buffer.scope == GLOBAL
+            and op.args.get("barrier") is None
+            and "barrier" not in op.arg_spans
+        ):
             yield ctx.report("T.tma_copy from global memory needs barrier=, the mbarrier its bytes arrive on", op.span)
 
 
@@ -47,7 +59,14 @@ def tma_wait(ctx: RuleContext):
         dst, barrier = op.args["dst"], op.args.get("barrier")
         if not isinstance(dst, Region) or not isinstance(barrier, Region) or not dst.buffer.is_shared():
             continue
-        readers = [a for a in ctx.facts.storage_uses[dst.buffer.storage()] if a.kind == "read" and a.place.order > place.order]
+        readers = [
+            a for a in ctx.facts.storage_uses[dst.buffer.storage()] if a.kind == "read" and a.place.order > place.order
+        ]
         if readers:
-            yield ctx.report(f"{dst.buffer.name} is read before its T.tma_copy has been waited for; T.mbarrier_wait_parity on {barrier.buffer.name} must come "
-                             "first", readers[0].stmt.span, ("the copy", op.span))
+            yield ctx.report(
+                f"{dst.buffer.name} is read before its T.tma_copy has been waited for; T.mbarrier_wait_parity on "
+                f"{barrier.buffer.name} must come "
+                "first",
+                readers[0].stmt.span,
+                ("the copy", op.span),
+            )

@@ -1,0 +1,203 @@
+"""Matrix products of one chip family: wgmma of Hopper, fragments as operands of mma.sync, pairs of blocks. PTX ISA; "
+"TileLang 0.1.15, src/cuda/op/gemm.cc."""
+
+from __future__ import annotations
+
+from ...ir import dtypes
+from ...ir.buffer import FRAGMENT, TMEM, Region
+from ...ir.stmt import TileOp
+from ...target.chips import Target
+from ..context import RuleContext
+from ..facts import argument_span, thread_count
+from ..registry import rule
+from .gemm import SHARED_SCOPES, Gemm, gemms, known, partitions
+
+
+def takes_wgmma(g: Gemm, target: Target, threads: int | None) -> bool:
+    """Whether Hopper's compiler picks wgmma for a T.gemm (src/cuda/op/gemm.cc)."""
+    if not target.wgmma or g.M is None or g.K is None or threads is None:
+        return False
+    return g.M >= 64 and threads % 128 == 0 and wgmma_form(g)
+
+
+def wgmma_form(g: Gemm) -> bool:
+    a, b, c, K = g.A.dtype, g.B.dtype, g.C.dtype, g.K or 0
+    k_major = not g.op.args.get("transpose_A") and bool(g.op.args.get("transpose_B"))
+    if g.B.buffer.scope not in SHARED_SCOPES:
+        return False
+    if a == b == "float16" and c in ("float16", "float32") or a == b == "bfloat16" and c == "float32":
+        return K % 16 == 0
+    if a in dtypes.FLOAT8 and b in dtypes.FLOAT8 and c in ("float16", "float32"):
+        return k_major and K % 32 == 0
+    if a == b == "tfloat32" and c == "float32":
+        return k_major and K % 8 == 0
+    return a in ("int8", "uint8") and b in ("int8", "uint8") and c == "int32" and k_major and K % 32 == 0
+
+
+@rule("wgmma-partition", per_target=True)
+def wgmma_partition(ctx: RuleContext):
+    for g in gemms(ctx):
+        threads = thread_count(g.place.launch)
+        if (
+            ctx.target is None
+            or g.op.op != "gemm"
+            or g.C.buffer.scope != FRAGMENT
+            or g.M is None
+            or g.N is None
+            or threads is None
+        ):
+            continue
+        if (
+            g.place.is_thread_dependent()
+            or g.M % 16
+            or g.N % 8
+            or not takes_wgmma(g, ctx.target, threads)
+            or threads < 128
+        ):
+            continue
+        warps = threads // 32
+        if not any(m % 4 == 0 for m, _ in partitions(g.M, g.N, warps)) and partitions(g.M, g.N, warps):
+            yield ctx.report(
+                f"{g.name} on {ctx.target.name}: {warps // 4} warpgroup{'s' if warps > 4 else ''} cannot share out "
+                f"{g.M} rows and {g.N} columns "
+                "(each warpgroup takes multiples of 64 rows and 8 columns)",
+                g.op.span,
+                ("the launch", g.place.launch.span if g.place.launch else None),
+            )
+
+
+@rule("wgmma-shape", per_target=True)
+def wgmma_shape(ctx: RuleContext):
+    for g in gemms(ctx):
+        if (
+            g.op.op != "wgmma_gemm"
+            or ctx.target is None
+            or not ctx.target.wgmma
+            or g.M is None
+            or g.K is None
+            or not known(g.A.dtype, g.B.dtype, g.C.dtype)
+        ):
+            continue
+        if ctx.is_blamed(g.A.buffer, g.B.buffer, g.C.buffer):
+            continue
+        threads = thread_count(g.place.launch)
+        if g.M < 64:
+            yield ctx.report(f"T.wgmma_gemm: M is {g.M}; wgmma works on 64 rows", g.op.span)
+        elif threads is not None and threads % 128 and not g.place.is_thread_dependent():
+            yield ctx.report(
+                f"T.wgmma_gemm in a block of {threads} threads: wgmma needs whole warpgroups of 128", g.op.span
+            )
+        elif not wgmma_form(g):
+            yield ctx.report(
+                f"T.wgmma_gemm: no wgmma form for {g.A.dtype} x {g.B.dtype} -> {g.C.dtype} with K = {g.K}"
+                + "".join(f", transpose_{n}" for n in "AB" if g.op.args.get(f"transpose_{n}")),
+                g.op.span,
+            )
+
+
+@rule("gemm-fragment-region", per_target=True)
+def gemm_fragment_region(ctx: RuleContext):
+    for g in gemms(ctx):
+        if (
+            ctx.target is None
+            or g.C.buffer.scope != FRAGMENT
+            or takes_wgmma(g, ctx.target, thread_count(g.place.launch))
+        ):
+            continue
+        for name in ("A", "B", "C"):
+            region = g.op.region(name)
+            if region.buffer.scope == FRAGMENT and region.form == "slice" and _is_part(region):
+                yield ctx.report(
+                    f"{g.name}: operand {name} is part of the fragment {region.buffer.name}; fragments are operands "
+                    "as a whole",
+                    argument_span(g.op, name),
+                )
+                break
+
+
+def _is_part(region: Region) -> bool:
+    extents, shape = region.static_extents(), region.buffer.static_shape()
+    return extents is not None and shape is not None and extents != shape
+
+
+_ASYNC_BULK = (
+    "tma_copy",
+    "tma_load",
+    "tma_gather4",
+    "tma_scatter4",
+    "tma_store_arrive",
+    "tma_store_wait",
+    "copy_cluster",
+)
+
+
+@rule("op-target", per_target=True)
+def op_target(ctx: RuleContext):
+    target = ctx.target
+    if target is None or target.kind != "cuda":
+        return
+    for place in ctx.facts.ops("wgmma_gemm", "tcgen05_gemm", "tma_copy", "unsupported"):
+        op = place.stmt
+        assert isinstance(op, TileOp)
+        name = str(op.args.get("name", "")).removeprefix("T.") if op.op == "unsupported" else op.op
+        missing = _missing_unit(name, target)
+        if missing is None:
+            continue
+        if any(isinstance(r, Region) and r.buffer.scope == TMEM for r in op.args.values()):
+            continue  # tmem-target says it at the allocation
+        yield ctx.report(f"T.{name} needs {missing}; {target.name} has none", op.span)
+
+
+def _missing_unit(name: str, target: Target) -> str | None:
+    if name in ("wgmma_gemm", "wgmma_mma") and not target.wgmma:
+        return "the wgmma instructions of sm_90a"
+    if (
+        name
+        in ("tcgen05_gemm", "tcgen05_mma", "tcgen05_gemm_blockscaled", "tcgen05_mma_blockscaled", "tcgen05_cp_warpx4")
+        and not target.tcgen05
+    ):
+        return "the TCGEN05 instructions of sm_100a"
+    if name == "gemm_blockscaled" and not target.tcgen05 and target.sm < 120:
+        return "the block-scaled matrix instructions of sm_100a or sm_120"
+    if name in _ASYNC_BULK and not target.tma:
+        return "the tensor memory accelerator of sm_90 and later"
+    return None
+
+
+@rule("wgmma-wait")
+def wgmma_wait(ctx: RuleContext):
+    if any(
+        "wgmma" in str(p.stmt.args.get("name", "")) and "wait" in str(p.stmt.args.get("name", ""))
+        for p in ctx.facts.ops("unsupported")
+        if isinstance(p.stmt, TileOp)
+    ) or ctx.facts.ops("wait_wgmma"):
+        return
+    for place in ctx.facts.ops("wgmma_gemm"):
+        yield ctx.report(
+            "T.wgmma_gemm is asynchronous and nothing waits for it; T.wait_wgmma(0) must come before its operands "
+            "are overwritten "
+            "or its accumulator is read",
+            place.stmt.span,
+        )
+        return
+
+
+@rule("two-cta")
+def two_cta(ctx: RuleContext):
+    from .launch import cluster_shape
+
+    for place in ctx.facts.ops("tcgen05_gemm"):
+        op, launch = place.stmt, place.launch
+        assert isinstance(op, TileOp)
+        if op.args.get("use_2cta") not in (True, 1) or launch is None:
+            continue
+        value = launch.attrs.get("cluster_dims")
+        shape = cluster_shape(launch)
+        if value is not None and shape is None:
+            continue
+        if shape not in ((2, 1, 1), (1, 2, 1)):
+            yield ctx.report(
+                "use_2cta=True needs a cluster of two blocks: cluster_dims (2, 1, 1) or (1, 2, 1)",
+                op.span,
+                ("the launch", launch.span),
+            )
