@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tilec.ir.program import TileProgram
 from tilec.source.file import SourceFile
 
 from .environment import Environment
+from .incremental import DiagnosticCache
 from .preferences import Preferences
 
 
@@ -23,7 +25,7 @@ def instantiate(analysis: Any, kernel: Any, instance: Any, trail: Any = None) ->
     return evaluate.instantiate(analysis, kernel, instance, trail)
 
 
-def check(analysis: Any, environment: Environment, preferences: Preferences, programs: Any) -> list[Any]:
+def check(analysis: Any, environment: Environment, preferences: Preferences, programs: Any, cache: DiagnosticCache) -> list[Any]:
     """The checker's verdict. A Python file without any trace of TileLang is none of our business, not even its syntax."""
     from tilec.check.checker import check_analysis
     from tilec.check.settings import Settings
@@ -33,9 +35,26 @@ def check(analysis: Any, environment: Environment, preferences: Preferences, pro
         return []
     settings = Settings(frozenset(preferences.select), frozenset(preferences.ignore), dict(preferences.severities))
     targets = [chips.find(t) for t in environment.targets]
-    found = check_analysis(analysis, targets, environment.api, settings, explicit=bool(preferences.target), programs=programs)
+    dependencies = cache.dependencies(analysis.source, analysis.kernels)
+    taken = {name: cache.take(key, used) for name, (key, used) in dependencies.items()}
+    fresh = [k for k in analysis.kernels if taken.get(k.qualname) is None]
+    found = check_analysis(replace(analysis, kernels=fresh), targets, environment.api, settings, explicit=bool(preferences.target),
+                           programs=programs)
+    for kernel in fresh:
+        if kernel.qualname in dependencies:
+            key, used = dependencies[kernel.qualname]
+            cache.keep(key, used, analysis.source.path, [d for d in found if d.kernel == kernel.qualname])
+    found = _joined(found, [d for kept in taken.values() if kept for d in kept])
     torn = _torn_kernels(analysis)
     return [d for d in found if d.kernel not in torn]
+
+
+def _joined(found: list[Any], kept: list[Any]) -> list[Any]:
+    """One list in order; a fault at one place, reached by several kernels, once."""
+    seen: dict[Any, Any] = {}
+    for d in (*found, *kept):
+        seen.setdefault((d.code, d.span.path, d.span.line, d.span.column, d.span.end_line, d.span.end_column), d)
+    return sorted(seen.values(), key=lambda d: (d.span.path, d.span.line, d.span.column, d.code))
 
 
 def _torn_kernels(analysis: Any) -> set[str]:

@@ -11,6 +11,7 @@ from tilec.source.file import SourceFile
 from . import frontend
 from .document import Document
 from .environment import Environment
+from .incremental import DiagnosticCache
 from .preferences import Preferences
 from .values import Trail
 
@@ -23,12 +24,14 @@ class Snapshot:
     """``cancelled`` is asked between steps; when it says yes, :class:`Cancelled` is raised."""
 
     def __init__(self, document: Document, preferences: Preferences, environment: Environment,
-                 cancelled: Callable[[], bool] = lambda: False, chosen: Mapping[str, str] | None = None):
+                 cancelled: Callable[[], bool] = lambda: False, chosen: Mapping[str, str] | None = None,
+                 cache: DiagnosticCache | None = None):
         self.document = document
         self.preferences = preferences
         self.environment = environment
         self.source = SourceFile(document.path, document.normalized if document.readable else "")
         self.chosen = {} if chosen is None else chosen  # kernel -> text of the instance the user wants to see
+        self._cache = cache or DiagnosticCache()
         self._cancelled = cancelled
         self._lock = threading.RLock()  # the analysis thread and the requests' threads share a snapshot
         self._analysis: Any = None
@@ -54,7 +57,7 @@ class Snapshot:
             if self._diagnostics is None:
                 analysis = self.analysis
                 self.check_cancelled()
-                self._diagnostics = frontend.check(analysis, self.environment, self.preferences, self.program)
+                self._diagnostics = frontend.check(analysis, self.environment, self.preferences, self.program, self._cache)
             return self._diagnostics
 
     def program(self, kernel: Any, instance: Any) -> TileProgram | None:

@@ -81,6 +81,7 @@ class TileServer(LanguageServer):
             if session.generation == generation and self.sessions.get(session.uri) is session:
                 self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(
                     uri=session.uri, diagnostics=found, version=session.document.version or None))
+                session.last_published = time.monotonic()
                 self.compiler.prepare_for(snapshot)
         except (asyncio.CancelledError, Cancelled):
             return

@@ -7,11 +7,13 @@ from typing import Any
 
 from ..ide import environment
 from ..ide.document import Document
+from ..ide.incremental import DiagnosticCache
 from ..ide.preferences import Preferences
 from ..ide.runs import RunResult
 from ..ide.snapshot import Snapshot
 
 _IDLE = 0.3  # seconds without an edit after which the next edit is answered at once
+_STARVING = 1.0  # seconds without diagnostics after which typing does not postpone them any more
 _SHORTEST, _LONGEST = 0.01, 0.15  # seconds to wait while edits keep coming
 
 
@@ -23,11 +25,13 @@ class Session:
     document: Document
     generation: int = 0
     last_edit: float = 0.0
+    last_published: float = 0.0
     last_duration: float = 0.05  # seconds the last analysis took
     results: dict[str, RunResult] = field(default_factory=dict)
     running: dict[str, Any] = field(default_factory=dict)  # kernel -> the task that runs it
     chosen: dict[str, str] = field(default_factory=dict)
     publishing: Any = None  # the task that will publish diagnostics
+    cache: DiagnosticCache = field(default_factory=DiagnosticCache)
     _snapshot: Snapshot | None = None
 
     def edit(self, document: Document) -> float:
@@ -38,16 +42,19 @@ class Session:
         self.generation += 1
         self.last_edit = now
         self._snapshot = None
-        return 0.0 if waited > _IDLE else min(max(self.last_duration, _SHORTEST), _LONGEST)
+        if waited > _IDLE or now - self.last_published > _STARVING:
+            return 0.0
+        return min(max(self.last_duration / 2, _SHORTEST), _LONGEST)
 
     def forget_analysis(self) -> None:
         """The settings changed: analyse again when asked."""
         self.generation += 1
         self._snapshot = None
+        self.cache = DiagnosticCache()
 
     def snapshot(self, preferences: Preferences) -> Snapshot:
         if self._snapshot is None:
             generation = self.generation
             self._snapshot = Snapshot(self.document, preferences, environment.for_document(self.document.path, preferences),
-                                      lambda: self.generation != generation, self.chosen)
+                                      lambda: self.generation != generation, self.chosen, self.cache)
         return self._snapshot
