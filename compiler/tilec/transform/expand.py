@@ -13,13 +13,14 @@ from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, For, Parallel, Stmt, Store, TileOp
 from .context import PassContext
 from .errors import LoweringError
+from .legalize import resolve_elements
 from .rewrite import map_children, substitute_body
 
 COPIES = ("copy", "async_copy")
 
 
 def expand_tiles(program: TileProgram, ctx: PassContext) -> TileProgram:
-    return replace(program, body=_body(program.body, ctx, False))
+    return replace(program, body=resolve_elements(_body(program.body, ctx, False)))
 
 
 def _body(body: Body, ctx: PassContext, parallel: bool) -> Body:
@@ -88,6 +89,8 @@ def _copy(op: TileOp, ctx: PassContext) -> Body:
     attrs: dict[str, Any] = {"copy": True}
     if asynchronous:
         attrs["asynchronous"] = True
+    if op.args.get("pipeline"):
+        attrs["pipeline"] = op.args["pipeline"]
     return (over_tile(op, shape, lambda p: (Store(op.span, dst.buffer, at(dst, p), cast(element(src, p), dst.dtype)),), ctx, **attrs),)
 
 

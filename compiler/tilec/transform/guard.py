@@ -7,7 +7,7 @@ from ..analysis.bounds import Ranges
 from ..analysis.guards import inside
 from ..ir.buffer import GLOBAL, Buffer
 from ..ir.build import binary, const, lift, select
-from ..ir.expr import Binary, Call, Expr, Load, equal
+from ..ir.expr import Binary, Call, Expr, Load, Var, equal
 from ..ir.program import TileProgram
 from ..ir.stmt import Body, For, If, Launch, Let, Parallel, Stmt, Store, TileOp, While
 from .context import PassContext
@@ -60,7 +60,13 @@ class Guarding:
         cond = self.expression(s.cond)
         mark = len(self.known)
         self.known += conjuncts(cond)
+        outside = self.ranges
+        self.ranges = outside.copy()
+        for part in conjuncts(cond):
+            if isinstance(part, Binary) and part.op == "lt" and isinstance(part.a, Var):
+                self.ranges.assume_less(part.a, part.b)
         then = self.body(s.then)
+        self.ranges = outside
         del self.known[mark:]
         return replace(s, cond=cond, then=then, other=self.body(s.other))
 

@@ -90,6 +90,22 @@ def _statement(s: Stmt) -> Stmt:
     return s
 
 
+def resolve_elements(body: Body) -> Body:
+    """Element accesses to views, which tile operators on views became, as accesses to storage."""
+    out: list[Stmt] = []
+    for s in body:
+        s = map_children(map_own(s, _load_rule), resolve_elements)
+        if isinstance(s, Store):
+            buffer, indices = _resolve(s.buffer, s.indices)
+            s = replace(s, buffer=buffer, indices=indices)
+        elif isinstance(s, TileOp) and s.op == "atomic":
+            dst = s.region("dst")
+            buffer, indices = _resolve(dst.buffer, dst.mins)
+            s = replace(s, args={**s.args, "dst": Region(buffer, indices, tuple(const(1) for _ in indices), "element", dst.span)})
+        out.append(s)
+    return tuple(out)
+
+
 def _load_rule(e: Expr) -> Expr | None:
     if not isinstance(e, Load):
         return None

@@ -3,28 +3,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..ir.buffer import GLOBAL, Buffer
+from ..ir.build import const
 from ..ir.expr import Call, Expr, Load
 from ..ir.expr import walk as walk_expr
-from ..ir.stmt import Body, Evaluate, Stmt, Store, expressions
+from ..ir.stmt import Body, If, Stmt, Store, expressions
 from ..ir.stmt import walk as walk_statements
 from ..source.span import Span
 
 
 @dataclass(frozen=True, eq=False)
-class Unit(Stmt):
-    """The statements of one tile operation. Barriers go between units, never inside.
+class Unit(If):
+    """The statements of one tile operation (``then``; the condition is always true). Barriers go between units, never inside.
 
     ``asynchronous``: its writes arrive when a later ``waits`` unit has run. ``barrier``: it synchronises the block.
+    Units of one ``group`` never touch the same bytes, whatever their buffers say.
     """
 
-    body: Body
     reads: frozenset[Buffer] = frozenset()
     writes: frozenset[Buffer] = frozenset()
     asynchronous: bool = False
     waits: bool = False
     barrier: bool = False
+    group: Any = None
 
 
 @dataclass
@@ -89,9 +92,4 @@ def accesses(body: Body) -> Accesses:
 def unit(body: Iterable[Stmt], span: Span | None, asynchronous: bool = False, waits: bool = False, barrier: bool = False) -> Unit:
     statements = tuple(body)
     found = accesses(statements)
-    return Unit(span, statements, frozenset(found.reads), frozenset(found.writes), asynchronous, waits, barrier)
-
-
-def any_call(body: Body, name: str) -> bool:
-    return any(isinstance(x, Call) and (x.attrs or {}).get("name") == name
-               for s in walk_statements(body) if isinstance(s, Evaluate) for x in walk_expr(s.value))
+    return Unit(span, const(True), statements, (), frozenset(found.reads), frozenset(found.writes), asynchronous, waits, barrier)

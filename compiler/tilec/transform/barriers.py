@@ -1,0 +1,168 @@
+"""Block barriers between units that exchange data through memory."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ..ir.buffer import GLOBAL, Buffer
+from ..ir.program import TileProgram
+from ..ir.stmt import Body, For, If, Jump, Launch, Stmt, While
+from .context import PassContext
+from .matrix.barrier_functions import SYNC_THREADS
+from .threads import strip
+from .unit import Accesses, Unit
+
+
+@dataclass
+class Pending:
+    """What the block has accessed since its last barrier; ``arriving``: asynchronous writes nobody has waited for."""
+
+    reads: set[Buffer] = field(default_factory=set)
+    writes: set[Buffer] = field(default_factory=set)
+    arriving: set[Buffer] = field(default_factory=set)
+
+    def copy(self) -> Pending:
+        return Pending(set(self.reads), set(self.writes), set(self.arriving))
+
+    def merge(self, other: Pending) -> None:
+        self.reads |= other.reads
+        self.writes |= other.writes
+        self.arriving |= other.arriving
+
+    def size(self) -> int:
+        return len(self.reads) + len(self.writes) + len(self.arriving)
+
+    def clear(self) -> None:
+        self.reads.clear()
+        self.writes.clear()
+
+
+def overlap(a: Buffer, b: Buffer) -> bool:
+    """Whether two buffers may share bytes."""
+    if a is b or a.storage() is b.storage():
+        return True
+    if a.scope == GLOBAL or b.scope == GLOBAL:
+        return False
+    x, y = a.attrs.get("byte_offset"), b.attrs.get("byte_offset")
+    if x is None or y is None:
+        return False
+    return x < y + (b.size_bytes() or 0) and y < x + (a.size_bytes() or 0)
+
+
+def _meets(a: set[Buffer] | frozenset[Buffer], b: set[Buffer] | frozenset[Buffer]) -> bool:
+    return any(overlap(x, y) for x in a for y in b)
+
+
+class Insertion:
+    """Walks a body twice where it is a loop: the second time with what the iteration before left pending."""
+
+    def __init__(self, written: set[Buffer]) -> None:
+        self.written = written  # global tensors that are only read need no ordering
+        self.needed: set[int] = set()  # ids of statements that a barrier goes before
+        self.loops: list[Pending] = []
+
+    def conflicts(self, p: Pending, reads, writes) -> bool:
+        return _meets(p.writes, reads) or _meets(p.writes, writes) or _meets(p.reads, writes)
+
+    def visit(self, body: Body, p: Pending) -> None:
+        for s in body:
+            self._statement(s, p)
+
+    def _touch(self, s: Stmt, p: Pending, reads, writes) -> None:
+        reads = {b for b in reads if b.scope != GLOBAL or b in self.written}
+        if id(s) in self.needed or self.conflicts(p, reads, writes):
+            self.needed.add(id(s))
+            p.clear()
+        p.reads |= reads
+        p.writes |= set(writes)
+
+    def _statement(self, s: Stmt, p: Pending) -> None:
+        if isinstance(s, Unit):
+            self._unit(s, p)
+        elif isinstance(s, If):
+            self._touch(s, p, _reads(s.cond), ())
+            other = p.copy()
+            self.visit(s.then, p)
+            self.visit(s.other, other)
+            p.merge(other)
+        elif isinstance(s, (For, While)):
+            self._loop(s, p)
+        elif isinstance(s, Jump):
+            if self.loops:
+                self.loops[-1].merge(p)
+
+    def _unit(self, s: Unit, p: Pending) -> None:
+        if s.barrier:
+            p.clear()
+            return
+        if s.waits:
+            p.writes |= p.arriving
+            p.arriving.clear()
+            return
+        if s.asynchronous:
+            self._touch(s, p, s.reads, s.writes)
+            p.writes -= s.writes
+            p.arriving |= s.writes
+            return
+        self._touch(s, p, s.reads, s.writes)
+
+    def _loop(self, s: For | While, p: Pending) -> None:
+        heads = (s.start, s.extent) if isinstance(s, For) else (s.cond,)
+        for e in heads:
+            self._touch(s, p, _reads(e), ())
+        entry = p.copy()
+        while True:
+            # The state at the head: what came before the loop, or what an iteration leaves behind.
+            jumps = Pending()
+            self.loops.append(jumps)
+            before, size = len(self.needed), entry.size()
+            p.reads, p.writes, p.arriving = set(entry.reads), set(entry.writes), set(entry.arriving)
+            if isinstance(s, While):
+                p.reads |= _reads(s.cond)
+            self.visit(s.body, p)
+            self.loops.pop()
+            p.merge(jumps)
+            entry.merge(p)
+            if len(self.needed) == before and entry.size() == size:
+                break
+        p.merge(entry)
+
+    def rebuild(self, body: Body) -> Body:
+        out: list[Stmt] = []
+        for s in body:
+            if id(s) in self.needed:
+                out.append(SYNC_THREADS.run(s.span))
+            if isinstance(s, (For, While)):
+                s = replace(s, body=self.rebuild(s.body))
+            elif isinstance(s, If):
+                s = replace(s, then=self.rebuild(s.then), other=self.rebuild(s.other))
+            out.append(s)
+        return tuple(out)
+
+
+def _reads(e) -> set[Buffer]:
+    found = Accesses()
+    found.expression(e)
+    return found.reads
+
+
+def insert_barriers(program: TileProgram, ctx: PassContext) -> TileProgram:
+    out: list[Stmt] = []
+    for s in program.body:
+        if isinstance(s, Launch):
+            insertion = Insertion(_written(s.body))
+            insertion.visit(s.body, Pending())
+            s = replace(s, body=strip(insertion.rebuild(s.body)))
+        out.append(s)
+    return replace(program, body=tuple(out))
+
+
+def _written(body: Body) -> set[Buffer]:
+    found: set[Buffer] = set()
+    for s in body:
+        if isinstance(s, Unit):
+            found |= s.writes
+        elif isinstance(s, If):
+            found |= _written(s.then) | _written(s.other)
+        elif isinstance(s, (For, While)):
+            found |= _written(s.body)
+    return found

@@ -1,0 +1,130 @@
+"""Synchronisation and the rest of the tile operators."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..ir.buffer import FRAGMENT, TMEM, Region
+from ..ir.build import binary, const, const_int, lift
+from ..ir.expr import Expr, Load, Var
+from ..ir.stmt import Body, For, If, Parallel, Stmt, TileOp
+from .async_copy import COMMIT, wait_function
+from .debugging import lower_debugging, print_call
+from .errors import LoweringError
+from .matrix.barrier_functions import SYNC_THREADS
+from .matrix.barriers import BARRIER_OPS, lower_barrier_op
+from .matrix.device import function
+from .matrix.tensor_memory import lower_tensor_memory_copy
+from .unit import unit
+
+if TYPE_CHECKING:
+    from .threads import ThreadLowering
+
+SYNC_WARP = function("tile_sync_warp", "", "__syncwarp();")
+
+
+def _named_barrier() -> object:
+    return function("tile_sync_named", "int barrier, int threads", 'asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");')
+
+
+def lower_operator(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    handler = _OPERATORS.get(op.op)
+    if handler is None:
+        raise LoweringError(f"T.{op.op} cannot be compiled for {lowering.state.target.name} yet.", op.span, "unsupported")
+    return handler(op, lowering, divergent)
+
+
+def _sync_threads(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    barrier, count = op.args.get("barrier_id"), op.args.get("arrive_count")
+    if barrier is None and count is None:
+        return [unit((SYNC_THREADS.run(op.span),), op.span, barrier=not divergent)]
+    threads = lowering.state.threads if count is None else count
+    named = _named_barrier()
+    return [unit((named.run(op.span, lift(barrier if barrier is not None else 1), lift(threads)),), op.span)]  # type: ignore[attr-defined]
+
+
+def _sync_warp(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    return [unit((SYNC_WARP.run(op.span),), op.span)]
+
+
+def _barrier(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    return [unit(lower_barrier_op(op, lowering.state), op.span)]
+
+
+def _wait_group(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    if lowering.state.target.sm < 80:
+        return []
+    count = const_int(lift(op.args.get("count") if op.args.get("count") is not None else 0))
+    if count is None:
+        raise LoweringError("The number of groups T.ptx_wait_group leaves pending must be a constant.", op.span, "wait-group")
+    return [unit((wait_function(count).run(op.span),), op.span, waits=True)]
+
+
+def _commit_group(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    return [unit((COMMIT.run(op.span),), op.span)] if lowering.state.target.sm >= 80 else []
+
+
+def _nothing(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    return []
+
+
+def _tensor_copy(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    if TMEM not in (op.region("src").buffer.scope, op.region("dst").buffer.scope):
+        raise LoweringError(f"T.{op.op} cannot be compiled here.", op.span, "unsupported")
+    lowering._converged(op, divergent, "T.copy of tensor memory")
+    return [unit(lower_tensor_memory_copy(op, lowering.state), op.span)]
+
+
+def _debugging(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    before: list[Stmt] = []
+
+    def value(e: Expr) -> Expr:
+        more, made = lowering.expression(e, op, divergent)
+        before.extend(more)
+        return made
+
+    src = op.args.get("src")
+    if isinstance(src, Region):
+        return _print_tile(op, src, lowering)
+    body = lower_debugging(op, value)
+    if op.op == "print":
+        body = lowering._by_one(body, (), divergent or lowering.divergence.differs(lift(op.args["value"])))
+    return [*before, unit(body, op.span)]
+
+
+def _print_tile(op: TileOp, src: Region, lowering: ThreadLowering) -> list[Stmt]:
+    """One thread prints every element; a fragment is exchanged through shared memory first."""
+    from .layouts import static_extents
+    from .parallel import _exchange, lower_parallel  # noqa: F401 - kept local: printing is rare
+
+    if src.buffer.scope == FRAGMENT:
+        variables = tuple(Var("int32", op.span, f"i{k}", "loop") for k in range(src.buffer.ndim))
+        shape = src.buffer.static_shape()
+        assert shape is not None
+        from ..ir.stmt import Alloc, Store
+
+        place = lowering.state.temporary_shared(f"{src.buffer.name}_print", shape, src.dtype, op.span)
+        copy = Parallel(op.span, variables, src.buffer.shape, (Store(op.span, place, variables, Load(src.dtype, op.span, src.buffer, variables)),))
+        assert static_extents(copy) is not None
+        spill = lower_parallel(copy, lowering.state.layouts[src.buffer], lowering.state, lowering.ranges)
+        src = Region(place, src.mins, src.extents, src.form, src.span)
+        return [Alloc(op.span, place), *spill, _print_all(op, src, lowering)]
+    return [_print_all(op, src, lowering)]
+
+
+def _print_all(op: TileOp, src: Region, lowering: ThreadLowering) -> Stmt:
+    variables = tuple(Var("int32", op.span, f"i{k}", "loop") for k in range(len(src.mins)))
+    buffer, place = lowering.state.shared_element(src.buffer, tuple(m + v for m, v in zip(src.mins, variables)))
+    from ..ir.stmt import Evaluate
+
+    body: Body = (Evaluate(op.span, print_call(Load(buffer.dtype, op.span, buffer, place), str(op.args.get("message") or src.buffer.name))),)
+    for var, extent in reversed(list(zip(variables, src.extents))):
+        body = (For(op.span, var, const(0), extent, body),)
+    return unit((If(op.span, binary("eq", lowering.state.thread, const(0)), body),), op.span)
+
+
+_OPERATORS: dict[str, Callable[[TileOp, ThreadLowering, bool], list[Stmt]]] = {
+    "sync_threads": _sync_threads, "sync_warp": _sync_warp, **dict.fromkeys(BARRIER_OPS, _barrier), "ptx_wait_group": _wait_group,
+    "ptx_commit_group": _commit_group, "wait_wgmma": _nothing, "set_max_nreg": _nothing, "deallocate_tmem": _nothing, "copy": _tensor_copy,
+    "print": _debugging, "device_assert": _debugging,
+}

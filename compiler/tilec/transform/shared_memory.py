@@ -1,0 +1,160 @@
+"""Places of shared buffers in the block's pool: buffers that never live together may share bytes."""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..ir.buffer import BARRIER, CLUSTER_BARRIER, GLOBAL, Buffer
+from ..ir.expr import Load
+from ..ir.expr import walk as walk_expr
+from ..ir.program import TileProgram
+from ..ir.stmt import Alloc, Body, For, If, Launch, Stmt, Store, While, expressions
+from ..ir.stmt import walk as walk_statements
+from .context import LaunchState, PassContext
+from .errors import LoweringError
+from .unit import Unit
+
+_ALIGNMENT = 16
+
+
+@dataclass
+class Lifetime:
+    """First and last position of use, in program order."""
+
+    first: int
+    last: int
+
+    def meets(self, other: Lifetime) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+class Lifetimes:
+    """Positions of uses. A buffer used in a loop but allocated outside of it lives through the whole loop."""
+
+    def __init__(self) -> None:
+        self.found: dict[Buffer, Lifetime] = {}
+        self.depth: dict[Buffer, int] = {}
+        self.loops: list[tuple[int, list[Buffer]]] = []
+        self.now = 0
+
+    def visit(self, body: Body) -> None:
+        for s in body:
+            self.now += 1
+            if isinstance(s, Alloc) and in_pool(s.buffer):
+                self.depth.setdefault(s.buffer.storage(), len(self.loops))
+            if isinstance(s, Unit):
+                for inner in walk_statements(s.body):
+                    self._own(inner)
+                for b in s.reads | s.writes:
+                    self._use(b)
+                continue
+            self._own(s)
+            if isinstance(s, (For, While)):
+                self._loop(s.body)
+            elif isinstance(s, If):
+                self.visit(s.then)
+                self.visit(s.other)
+
+    def _own(self, s: Stmt) -> None:
+        if isinstance(s, Store):
+            self._use(s.buffer)
+        for e in expressions(s):
+            for x in walk_expr(e):
+                if isinstance(x, Load):
+                    self._use(x.buffer)
+
+    def _loop(self, body: Body) -> None:
+        start, used = self.now, []
+        self.loops.append((start, used))
+        self.visit(body)
+        self.loops.pop()
+        self.now += 1
+        level = len(self.loops)
+        for b in used:
+            if self.depth.get(b, 0) <= level:
+                life = self.found[b]
+                life.first, life.last = min(life.first, start), self.now
+                if self.loops:
+                    self.loops[-1][1].append(b)
+
+    def _use(self, b: Buffer) -> None:
+        b = b.storage()
+        if not in_pool(b):
+            return
+        life = self.found.setdefault(b, Lifetime(self.now, self.now))
+        life.last = self.now
+        if self.loops:
+            self.loops[-1][1].append(b)
+
+
+def in_pool(b: Buffer) -> bool:
+    return b.is_shared() or b.scope in (BARRIER, CLUSTER_BARRIER)
+
+
+def plan_shared_memory(program: TileProgram, ctx: PassContext) -> TileProgram:
+    out: list[Stmt] = []
+    for number, s in enumerate(program.body):
+        out.append(_plan(s, ctx.state(number, s), ctx) if isinstance(s, Launch) else s)
+    return replace(program, body=tuple(out))
+
+
+def _plan(s: Launch, state: LaunchState, ctx: PassContext) -> Launch:
+    lives = Lifetimes()
+    lives.visit(s.body)
+    end = lives.now + 1
+    for b, life in lives.found.items():
+        if b.scope in (BARRIER, CLUSTER_BARRIER) or b.attrs.get("whole_kernel"):
+            life.first, life.last = 0, end
+    total = place(lives.found, state)
+    for b in views(s.body):
+        b.attrs["byte_offset"] = b.storage().attrs.get("byte_offset", 0)
+    limit = ctx.target.shared_bytes
+    if limit and total > limit:
+        sizes = ", ".join(f"{b.name} {b.size_bytes()}" for b in sorted(lives.found, key=lambda b: -(b.size_bytes() or 0))[:6])
+        raise LoweringError(f"This kernel needs {total} bytes of shared memory a block; {ctx.target.name} has {limit}. The largest buffers (bytes): {sizes}. "
+                            "Use smaller tiles or fewer pipeline stages.", s.span, "shared-capacity")
+    return replace(s, attrs={**s.attrs, "shared_bytes": total})
+
+
+def views(body: Body) -> set[Buffer]:
+    """The shared buffers that look at others' storage in another type."""
+    found: set[Buffer] = set()
+    for s in walk_all(body):
+        if isinstance(s, Store):
+            found.add(s.buffer)
+        for e in expressions(s):
+            found.update(x.buffer for x in walk_expr(e) if isinstance(x, Load))
+    return {b for b in found if b.view_of is not None and b.is_shared()}
+
+
+def walk_all(body: Body):
+    for s in walk_statements(body):
+        yield s
+        if isinstance(s, Unit):
+            yield from walk_all(s.body)
+
+
+def alignment(b: Buffer, state: LaunchState) -> int:
+    layout: Any = state.shared_layouts.get(b)
+    if layout is None:
+        return _ALIGNMENT
+    return int(getattr(layout, "alignment", 128))
+
+
+def place(lives: dict[Buffer, Lifetime], state: LaunchState) -> int:
+    """First fit, the largest first; returns the bytes of the pool."""
+    placed: list[tuple[int, int, Lifetime]] = []
+    total = 0
+    for b in sorted(lives, key=lambda b: (-(b.size_bytes() or 0), lives[b].first)):
+        size, step = b.size_bytes() or 0, alignment(b, state)
+        offset = 0
+        for start, stop, life in sorted(placed, key=lambda p: p[0]):
+            if life.meets(lives[b]) and offset < stop and start < offset + size:
+                offset = -(-stop // step) * step
+        b.attrs["byte_offset"] = offset
+        placed.append((offset, offset + size, lives[b]))
+        total = max(total, offset + size)
+    return total
+
+
+__all__ = ["GLOBAL", "plan_shared_memory"]

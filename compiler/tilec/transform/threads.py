@@ -1,0 +1,308 @@
+"""Tile statements as what one thread does. The result still has units (``unit.py``), which barrier insertion resolves."""
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..analysis.bounds import Ranges
+from ..analysis.digits import LoopDigits, fragment_access
+from ..analysis.divergence import Divergence
+from ..analysis.layout import THREAD, FragmentLayout, Replica
+from ..ir.buffer import BARRIER, CLUSTER_BARRIER, FRAGMENT, GLOBAL, TMEM, VAR, Buffer
+from ..ir.build import binary, const, const_int
+from ..ir.expr import Expr, Load, Var
+from ..ir.expr import walk as walk_expr
+from ..ir.program import TileProgram
+from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Launch, Let, Parallel, Stmt, Store, TileOp, While
+from ..ir.stmt import walk as walk_statements
+from .atomics import atomic_statement, lower_atomic_calls
+from .context import LaunchState, PassContext
+from .errors import LoweringError
+from .layouts import fragment_accesses, static_extents
+from .matrix.lower import lower_matrix_op
+from .matrix.shape import MATRIX_OPS
+from .operators import lower_operator
+from .parallel import LoopLowering, lower_parallel
+from .prologue import prepare_launch
+from .reduce import lower_reduction
+from .rewrite import map_children, map_expr, map_own
+from .scan import lower_scan
+from .unit import Unit, unit
+
+_UNROLL_LIMIT = 64
+
+
+def lower_threads(program: TileProgram, ctx: PassContext) -> TileProgram:
+    out: list[Stmt] = []
+    for number, s in enumerate(program.body):
+        out.append(ThreadLowering(s, ctx.state(number, s)).launch() if isinstance(s, Launch) else s)
+    return replace(program, body=tuple(out))
+
+
+class ThreadLowering:
+    def __init__(self, s: Launch, state: LaunchState) -> None:
+        self.s, self.state = s, state
+        self.ranges = Ranges()
+        for var, extent in zip((*s.block_vars, *state.thread_vars), (*s.grid, *s.threads)):
+            self.ranges.set_extent(var, extent)
+        self.divergence = Divergence(s.body, state.thread_vars)
+        self.whole_block = FragmentLayout((), (), (Replica(state.threads, 1),) if state.threads > 1 else ())
+
+    def launch(self) -> Launch:
+        start, finish = prepare_launch(self.s, self.state)
+        body = (*start, *self.body(self.s.body, False), *finish)
+        attrs = {**self.s.attrs, "thread_vars": self.state.thread_vars}
+        return replace(self.s, body=body, attrs=attrs)
+
+    def body(self, body: Body, divergent: bool) -> Body:
+        out: list[Stmt] = []
+        for s in body:
+            out += self.statement(s, divergent)
+        return tuple(out)
+
+    def statement(self, s: Stmt, divergent: bool) -> list[Stmt]:
+        if isinstance(s, Alloc):
+            return self._alloc(s)
+        if isinstance(s, Parallel):
+            self._converged(s, divergent, "T.Parallel")
+            return self._parallel(s)
+        if isinstance(s, TileOp):
+            return self._operator(s, divergent)
+        if isinstance(s, Store):
+            return self._store(s, divergent)
+        if isinstance(s, Let):
+            before, value = self.expression(s.value, s, divergent)
+            self.ranges.set_value(s.var, value)
+            return [*before, unit((Let(s.span, s.var, value),), s.span)]
+        if isinstance(s, Evaluate):
+            before, value = self.expression(s.value, s, divergent)
+            return [*before, unit((Evaluate(s.span, value),), s.span)]
+        if isinstance(s, If):
+            return self._if(s, divergent)
+        if isinstance(s, For):
+            return self._for(s, divergent)
+        if isinstance(s, While):
+            return self._while(s, divergent)
+        if isinstance(s, Jump):
+            return [s]
+        raise LoweringError(f"{type(s).__name__} cannot be lowered", s.span)
+
+    def _converged(self, s: Stmt, divergent: bool, what: str) -> None:
+        if divergent:
+            raise LoweringError(f"{what} works on a tile with all threads of the block, but this code is run by some of them only (it is under a "
+                                "condition on the thread index). Move it out of the condition, or write it with scalar accesses.", s.span, "divergent-tile-op")
+
+    # -- declarations and structure ------------------------------------------------------------------------------------------------
+    def _alloc(self, s: Alloc) -> list[Stmt]:
+        b = s.buffer
+        if b.scope == FRAGMENT:
+            if b not in self.state.layouts:
+                return []
+            registers = self.state.registers_of(b)
+            out: list[Stmt] = [Alloc(s.span, registers)]
+            if self.state.layouts[b].is_padded():
+                r = Var("int32", None, "r", "loop")
+                zero = Store(s.span, registers, (r,), const(0, registers.dtype))
+                out.append(unit((For(s.span, r, const(0), registers.shape[0], (zero,), "unroll"),), s.span))
+            return out
+        if b.scope == TMEM or b.scope == GLOBAL:
+            return []
+        return [s]
+
+    def _if(self, s: If, divergent: bool) -> list[Stmt]:
+        before, cond = self.expression(s.cond, s, divergent)
+        inner = divergent or self.divergence.differs(s.cond)
+        made = If(s.span, cond, self.body(s.then, inner), self.body(s.other, inner))
+        return [*before, made if not inner or divergent else _as_unit(made)]
+
+    def _for(self, s: For, divergent: bool) -> list[Stmt]:
+        first, start = self.expression(s.start, s, divergent)
+        second, extent = self.expression(s.extent, s, divergent)
+        self.ranges.set_extent(s.var, extent, start, s.step)
+        inner = divergent or self.divergence.differs(s.start) or self.divergence.differs(s.extent)
+        kind = self._loop_kind(s)
+        body = self.body(s.body, inner)
+        if kind == "vectorized":
+            body = strip(body)
+            kind = "vectorized" if _is_vector(s, body) else "unroll"
+        made = For(s.span, s.var, start, extent, body, kind, s.step)
+        if kind in ("vectorized",):
+            return [*first, *second, unit((made,), s.span)]
+        return [*first, *second, made if not inner or divergent else _as_unit(made)]
+
+    def _loop_kind(self, s: For) -> str:
+        if s.kind in ("unroll", "vectorized"):
+            return s.kind
+        count = const_int(s.extent)
+        scalar = any(isinstance(x, Store) and x.buffer.scope == FRAGMENT for x in s.body) or any(
+            isinstance(x, Parallel) and any(_mentions(i, s.var) for a in fragment_accesses(x.body) for i in a.indices) for x in s.body)
+        return "unroll" if scalar and count is not None and count <= _UNROLL_LIMIT else "serial"
+
+    def _while(self, s: While, divergent: bool) -> list[Stmt]:
+        before, cond = self.expression(s.cond, s, divergent)
+        if before:
+            raise LoweringError("The condition of this while loop reads a fragment; copy the value to a T.alloc_var first.", s.span, "while-fragment")
+        inner = divergent or self.divergence.differs(s.cond)
+        made = While(s.span, cond, self.body(s.body, inner))
+        return [made if not inner or divergent else _as_unit(made)]
+
+    # -- scalar code ---------------------------------------------------------------------------------------------------------------
+    def expression(self, e: Expr, s: Stmt, divergent: bool) -> tuple[list[Stmt], Expr]:
+        """An expression evaluated by every thread; fragments spread over threads are exchanged through shared memory before."""
+        if not any(isinstance(x, Load) and x.buffer.scope == FRAGMENT for x in walk_expr(e)):
+            return [], self._plain(e)
+        self._converged(s, divergent, "Reading a fragment")
+        name = Var(e.dtype, e.span, "value", "let")
+        loop = Parallel(s.span, (), (), (Let(s.span, name, e),))
+        made = lower_parallel(loop, self.whole_block, self.state, self.ranges)
+        last = made[-1]
+        assert isinstance(last, Unit)
+        value = next(x.value for x in last.body if isinstance(x, Let) and x.var is name)
+        return made[:-1], value
+
+    def _plain(self, e: Expr) -> Expr:
+        def rule(x: Expr) -> Expr | None:
+            if isinstance(x, Load):
+                buffer, indices = self.state.shared_element(x.buffer, tuple(map_expr(i, rule) for i in x.indices))
+                return Load(x.dtype, x.span, buffer, indices)
+            return lower_atomic_calls(x, lambda inner: map_expr(inner, rule), self.state)
+
+        return map_expr(e, rule)
+
+    def _store(self, s: Store, divergent: bool) -> list[Stmt]:
+        before, value = self.expression(s.value, s, divergent)
+        if s.buffer.scope == FRAGMENT:
+            self._converged(s, divergent, "Writing a fragment")
+            return [*before, unit(self._fragment_store(s, value), s.span)]
+        indices = []
+        for i in s.indices:
+            more, index = self.expression(i, s, divergent)
+            before += more
+            indices.append(index)
+        buffer, place = self.state.shared_element(s.buffer, tuple(indices))
+        body: Body = (Store(s.span, buffer, place, value),)
+        if buffer.scope == GLOBAL or buffer.is_shared():
+            body = self._by_one(body, s.indices, divergent)
+        return [*before, unit(body, s.span)]
+
+    def _by_one(self, body: Body, indices: tuple[Expr, ...], divergent: bool) -> Body:
+        """Effects that are the same for every thread are left to the first."""
+        if divergent or any(self.divergence.differs(i) for i in indices) or self.state.threads == 1:
+            return body
+        return (If(body[0].span, binary("eq", self.state.thread, const(0)), body),)
+
+    def _fragment_store(self, s: Store, value: Expr) -> Body:
+        """The threads that hold the element store it."""
+        layout = self.state.layouts[s.buffer]
+        digits = LoopDigits((), self.whole_block, self.ranges)
+        loop = LoopLowering(Parallel(s.span, (), (), ()), self.whole_block, self.state, digits, self.ranges)
+        condition: Expr | None = None
+        for d in layout.digits:
+            if d.axis == THREAD and d.extent > 1:
+                mine = self.state.thread // d.scale % d.extent
+                wanted = self._plain(s.indices[d.dim]) // d.stride % d.extent
+                one = binary("eq", mine, wanted)
+                condition = one if condition is None else binary("and", condition, one)
+        access = fragment_access(layout, s.indices, digits)
+        place = loop._register(access, s.indices, {})
+        body: Body = (Store(s.span, self.state.registers_of(s.buffer), (place,), value),)
+        return body if condition is None else (If(s.span, condition, body),)
+
+    # -- tile statements -----------------------------------------------------------------------------------------------------------
+    def _parallel(self, s: Parallel) -> list[Stmt]:
+        if static_extents(s) is None:
+            return self._dynamic(s)
+        layout = self.state.loop_layouts.get(id(s))
+        assert layout is not None, "layout inference has not seen this loop"
+        return lower_parallel(s, layout, self.state, self.ranges)
+
+    def _dynamic(self, s: Parallel) -> list[Stmt]:
+        """A box whose size is known when the kernel runs: its elements are numbered and dealt out in turns."""
+        if fragment_accesses(s.body):
+            raise LoweringError("A parallel loop with an extent that is not constant uses a fragment; fragments need constant extents.",
+                                s.span, "parallel-extent")
+        total: Expr = const(1)
+        for e in s.extents:
+            total = total * e
+        threads = self.state.threads
+        turn, number = Var("int32", s.span, "turn", "loop"), Var("int32", s.span, "element", "let")
+        rest: Expr = number
+        values: dict[Var, Expr] = {}
+        for var, extent in reversed(list(zip(s.vars, s.extents))):
+            values[var] = rest % extent if var is not s.vars[0] else rest
+            rest = rest // extent
+        digits = LoopDigits((), self.whole_block, self.ranges)
+        lowering = LoopLowering(s, FragmentLayout((), (), ()), self.state, digits, self.ranges)
+        lowering.layout = FragmentLayout((), (), ())
+        inner = lowering.statements(s.body, values)
+        body: Body = (Let(s.span, number, turn * threads + self.state.thread), If(s.span, binary("lt", number, total), inner))
+        return [unit((For(s.span, turn, const(0), (total + (threads - 1)) // threads, body),), s.span)]
+
+    def _operator(self, s: TileOp, divergent: bool) -> list[Stmt]:
+        if s.op in MATRIX_OPS:
+            self._converged(s, divergent, f"T.{s.op}")
+            return [unit(lower_matrix_op(s, self.state), s.span)]
+        if s.op == "reduce":
+            self._converged(s, divergent, f"T.reduce_{s.args['kind']}")
+            return lower_reduction(s, self.state)
+        if s.op in ("cumsum", "cummax"):
+            self._converged(s, divergent, f"T.{s.op}")
+            return lower_scan(s, self.state)
+        if s.op == "atomic":
+            return self._atomic(s, divergent)
+        return lower_operator(s, self, divergent)
+
+    def _atomic(self, s: TileOp, divergent: bool) -> list[Stmt]:
+        dst = s.region("dst")
+        before, value = self.expression(s.args["value"], s, divergent)
+        if dst.buffer.scope == FRAGMENT:
+            raise LoweringError(f"T.atomic_{s.args['kind']} on the fragment {dst.buffer.name}: registers are private; use a shared or global buffer.",
+                                s.span, "atomic-scope")
+        place = tuple(self._plain(i) for i in dst.mins)
+        buffer, place = self.state.shared_element(dst.buffer, place)
+        per_thread = divergent or self.divergence.differs(s.args["value"])
+        body: Body = (atomic_statement(s, buffer, place, value, self.state.target),)
+        return [*before, unit(self._by_one(body, dst.mins, per_thread), s.span)]
+
+
+def _mentions(e: Expr, var: Var) -> bool:
+    return any(x is var for x in walk_expr(e))
+
+
+def _as_unit(s: Stmt) -> Unit:
+    """Code of which threads run different parts synchronises as a whole."""
+    body = strip((s,))
+    return unit(body, s.span)
+
+
+def strip(body: Body) -> Body:
+    """Units replaced by their statements."""
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, Unit):
+            out += strip(s.body)
+        else:
+            out.append(map_children(s, strip))
+    return tuple(out)
+
+
+def _is_vector(s: For, body: Body) -> bool:
+    """One store, unchanged data, neighbours in both places, aligned, at most 16 bytes: a wide access."""
+    from ..analysis.layout import REGISTER, Digit
+    from ..ir import dtypes
+    from .vectors import Lanes, is_contiguous
+
+    count = const_int(s.extent)
+    if count not in (2, 4, 8, 16) or const_int(s.start) != 0 or s.step != 1 or len(body) != 1 or not isinstance(body[0], Store):
+        return False
+    store = body[0]
+    if not isinstance(store.value, Load) or dtypes.bits(store.buffer.dtype) * count > 128:
+        return False
+    lanes = Lanes(Digit(0, count, 1, REGISTER, 1), count, s.var, s.var)
+    places = [(store.buffer, store.indices), (store.value.buffer, store.value.indices)]
+    if any(b.scope == VAR for b, _ in places):
+        return False
+    return all(is_contiguous(b, i, lanes, None) for b, i in places)  # type: ignore[arg-type]
+
+
+__all__ = ["BARRIER", "CLUSTER_BARRIER", "Any", "Buffer", "ThreadLowering", "lower_threads", "map_own", "strip", "walk_statements"]
