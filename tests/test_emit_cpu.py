@@ -289,6 +289,37 @@ for i in T.Parallel({n}):
         torch.testing.assert_close(c, chosen.to(getattr(torch, dtype)).float(), rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype, largest", [("float8_e4m3fn", 448.0), ("float8_e5m2", 57344.0)])
+def test_eight_bit_floats_saturate(dtype, largest):
+    """As CUDA's conversions do; torch makes infinities of some."""
+    f = one_block(f'A: T.Tensor((4,), "float32"), B: T.Tensor((4,), "{dtype}")', f"""
+for i in T.Parallel(4):
+    B[i] = T.cast(A[i], "{dtype}")
+""")
+    b = torch.zeros(4).to(getattr(torch, dtype))
+    f(torch.tensor([1e6, -1e6, math.inf, math.nan]), b)
+    assert b.float()[:3].tolist() == [largest, -largest, largest]
+    assert math.isnan(b.float()[3])
+
+
+def test_unsigned_arithmetic_wraps():
+    f = one_block('A: T.Tensor((64,), "uint32"), B: T.Tensor((64,), "uint32"), C: T.Tensor((64,), "uint32")', """
+for i in T.Parallel(64):
+    x = A[i]
+    y = B[i]
+    C[i] = (x * T.uint32(1664525) + T.uint32(1013904223)) ^ (x - y) ^ (y - T.uint32(5)) ^ T.if_then_else(x - y < T.uint32(1000), T.uint32(1), T.uint32(7))
+""")
+    g = torch.Generator().manual_seed(5)
+    a = torch.randint(0, 2**32, (64,), generator=g)
+    b = torch.where(torch.arange(64) % 2 == 0, torch.randint(0, 2**32, (64,), generator=g), a - 10)
+    b[:3] = torch.tensor([0, 1, 4])
+    c = torch.zeros(64, dtype=torch.uint32)
+    f(a.to(torch.uint32), b.to(torch.uint32), c)
+    m = 2**32
+    for x, y, z in zip(a.tolist(), b.tolist(), c.tolist()):
+        assert z == ((x * 1664525 + 1013904223) % m) ^ ((x - y) % m) ^ ((y - 5) % m) ^ (1 if (x - y) % m < 1000 else 7)
+
+
 def test_reinterpret():
     f = one_block('A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "int32")', """
 for i in T.Parallel(64):

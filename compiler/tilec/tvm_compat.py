@@ -33,8 +33,13 @@ def constant(value: int | float | bool, dtype: str) -> Any:
     return tirx.const(value, dtype)
 
 
+def dtype_of(value: Any) -> str:
+    return str(value.ty.dtype)
+
+
 def cast(dtype: str, value: Any) -> Any:
-    return tirx.Cast(dtype, _some(value, "operand of a cast"))
+    value = _some(value, "operand of a cast")
+    return value if dtype_of(value) == dtype else tirx.Cast(dtype, value)
 
 
 def load(buffer: Any, indices: Sequence[Any]) -> Any:
@@ -43,6 +48,50 @@ def load(buffer: Any, indices: Sequence[Any]) -> Any:
 
 def if_then_else(cond: Any, then: Any, other: Any) -> Any:
     return tirx.if_then_else(_some(cond, "condition"), _some(then, "value"), _some(other, "value"))
+
+
+def handle_var(name: str) -> Any:
+    """A name for a pointer of no particular type."""
+    return tirx.Var(name, ir.PointerType(ir.PrimType("void")))
+
+
+def pointer_var(name: str, dtype: str) -> Any:
+    """A name for a pointer to elements in main memory (on a GPU: global memory)."""
+    return tirx.Var(name, ir.PointerType(ir.PrimType(dtype), "global"))
+
+
+def struct_get(owner: Any, index: int, kind: int, dtype: str) -> Any:
+    """A field of an argument array or DLTensor (TVM's tvm_struct_get)."""
+    result: Any = ir.PointerType(ir.PrimType("void")) if dtype == "handle" else dtype
+    return tirx.tvm_struct_get(_some(owner, "structure"), index, kind, result)
+
+
+def choose_pointer(cond: Any, then: Any, other: Any) -> Any:
+    """``if_then_else`` of pointers, which TVM's own function refuses."""
+    args = [_some(cond, "condition"), _some(then, "value"), _some(other, "value")]
+    return ir.Call("prim.if_then_else", args, ret_ty=ir.PointerType(ir.PrimType("void")))
+
+
+def is_null(pointer: Any) -> Any:
+    return tirx.isnullptr(_some(pointer, "pointer"))
+
+
+def add_bytes(pointer: Any, count: int) -> Any:
+    return tirx.handle_add_byte_offset(_some(pointer, "pointer"), count)
+
+
+def pointer_to(dtype: str, pointer: Any) -> Any:
+    """A pointer as one to elements of a type."""
+    return tirx.reinterpret(ir.PointerType(ir.PrimType(dtype), "global"), _some(pointer, "pointer"))
+
+
+def return_value(value: Any) -> Any:
+    return tirx.Return(_some(value, "value"))
+
+
+def let(name: Any, value: Any, body: Any) -> Any:
+    """``body`` with a name for a value computed once."""
+    return tirx.Let(name, _some(value, "value"), _some(body, "body"))
 
 
 def intrinsic(name: str, dtype: str, args: Sequence[Any]) -> Any:
@@ -164,7 +213,8 @@ def thread_extent(tag: str, name: Any, extent: Any, body: Any) -> Any:
 
 
 def assertion(cond: Any, kind: str, message: str) -> Any:
-    return tirx.AssertStmt(ir.StringImm(kind), _some(cond, "condition"), [ir.StringImm(message)])
+    # The Python signature names the kind first, the node takes the condition first.
+    return tirx.AssertStmt(_some(cond, "condition"), ir.StringImm(kind), [ir.StringImm(message)])
 
 
 def call_packed(*args: Any) -> Any:
@@ -183,6 +233,24 @@ def function(name: str, params: Sequence[Any], body: Any, attrs: dict[str, Any] 
     return made
 
 
+def packed_function(name: str, params: Sequence[Any], body: Any, kind: str = "llvm") -> Any:
+    """A host function in TVM's packed calling convention: (self_handle, args, num_args, result) -> int."""
+    made = tirx.PrimFunc(list(params), _some(body, "body"), ret_type=ir.PrimType("int32"))
+    attrs = {"global_symbol": f"__tvm_ffi_{name}", "calling_conv": 1, "tirx.is_entry_func": True, "target": tvm.target.Target(kind)}
+    for key, value in attrs.items():
+        made = made.with_attr(key, value)
+    return made
+
+
+def plain_function(name: str, params: Sequence[Any], body: Any) -> Any:
+    """A function that others of its module call by name, with pointers and numbers. Its large arrays live on the heap of CPU 0."""
+    body = sequence([body, return_value(constant(0, "int32"))])
+    for key, value in (("device_type", 1), ("device_id", 0)):
+        body = tirx.AttrStmt(ir.StringImm("default"), key, constant(value, "int32"), body)
+    made = tirx.PrimFunc(list(params), body, ret_type=ir.PrimType("int32"))
+    return made.with_attr("global_symbol", name).with_attr("tirx.noalias", True)
+
+
 def module(functions: dict[str, Any]) -> Any:
     return ir.IRModule(functions)
 
@@ -192,10 +260,30 @@ def script(node: Any) -> str:
     return node.script()
 
 
-def build_cpu(mod: Any) -> Any:
-    """Compile a module of host functions with LLVM. Raises TvmError."""
+def cpu_target() -> Any:
+    """This machine's processor, so that LLVM uses all of its vector instructions."""
+    if not _CPU_TARGET:
+        options: dict[str, Any] = {"kind": "llvm"}
+        name = tvm.get_global_func("target.llvm_get_system_cpu", allow_missing=True)
+        if name is not None and name():
+            options["mcpu"] = str(name())
+        _CPU_TARGET.append(tvm.target.Target(options))
+    return _CPU_TARGET[0]
+
+
+_CPU_TARGET: list[Any] = []
+
+
+def build_llvm(mod: Any) -> Any:
+    """Compile a module of host functions with LLVM; functions in packed form can be called. Raises TvmError."""
+    passes = tirx.transform
+    target = cpu_target()
+    sequence_ = [passes.StmtSimplify(), passes.FlattenBuffer(), passes.VectorizeLoop(True), passes.UnrollLoop(), passes.StmtSimplify(),
+                 passes.LowerTVMBuiltin(), passes.LowerIntrin()]
     try:
-        return tvm.compile(mod, target=tvm.target.Target("llvm"))
+        functions = {g.name_hint: f.with_attr("target", target) for g, f in mod.functions.items()}
+        lowered = tvm.ir.transform.Sequential(sequence_)(ir.IRModule(functions))
+        return tvm.get_global_func("target.build.llvm")(lowered, target)
     except Exception as error:  # noqa: BLE001 - whatever TVM raises is told as one kind
         raise TvmError(_first_line(error)) from error
 
@@ -203,24 +291,6 @@ def build_cpu(mod: Any) -> Any:
 def _first_line(error: Exception) -> str:
     lines = [text for text in str(error).splitlines() if text.strip()]
     return lines[-1][:400] if lines else type(error).__name__
-
-
-def host_module(name: str, params: Sequence[Any], body: Any, arch: str) -> Any:
-    """A host function that takes a packed call: TVM adds the checks of count, type, rank, dtype, extents, strides and device."""
-    target = tvm.target.Target({"kind": "cuda", "arch": arch}, host="llvm")
-    made = function(name, params, body).with_attr("target", target)
-    try:
-        return tirx.transform.MakePackedAPI()(module({name: made}))
-    except Exception as error:  # noqa: BLE001
-        raise TvmError(_first_line(error)) from error
-
-
-def packed_cpu(mod: Any) -> Any:
-    """A CPU module with TVM's argument checks."""
-    try:
-        return tirx.transform.MakePackedAPI()(tirx.transform.BindTarget(tvm.target.Target("llvm", host="llvm"))(mod))
-    except Exception as error:  # noqa: BLE001
-        raise TvmError(_first_line(error)) from error
 
 
 def data_pointer(buf: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A program of loops as one TIRx function, and its machine code through LLVM."""
+"""A program of loops as TIRx: a host function that checks the arguments, and the loops, which it calls; machine code through LLVM."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -7,6 +7,9 @@ from typing import Any
 from .. import tvm_compat as T
 from ..ir.buffer import Buffer
 from ..ir.program import TileProgram
+from .arguments import Plan, plan_arguments
+from .host import HostBuilder, host_function
+from .narrow import storage_dtype
 from .tir import TirEmitter
 
 # Tiles of a block are plain arrays.
@@ -16,27 +19,46 @@ SCOPES = {"local.fragment": "global", "shared": "global", "shared.dyn": "global"
 
 @dataclass
 class CpuModule:
-    """``module``: the IRModule; ``build()`` compiles it; the function takes the program's parameters in order."""
+    """``build()`` compiles; the function takes the program's parameters in order."""
 
-    module: Any
     name: str
+    host: Any
+    loops: Any
 
     def text(self) -> str:
-        return T.script(self.module)
+        return T.script(T.module({f"{self.name}_loops": self.loops}))
 
     def host_text(self) -> str:
-        """The function as it is called: with TVM's checks of the arguments."""
-        return T.script(T.packed_cpu(self.module))
+        """The function as it is called: with the checks of the arguments."""
+        return T.script(T.module({self.name: self.host}))
 
     def build(self) -> Any:
-        compiled = T.build_cpu(self.module)
+        compiled = T.build_llvm(T.module({self.name: self.host, f"{self.name}_loops": self.loops}))
         return compiled[self.name]
 
 
 def emit_cpu(program: TileProgram) -> CpuModule:
-    emitter = TirEmitter(SCOPES)
-    params = [emitter.buffer(p) if isinstance(p, Buffer) else emitter.var(p) for p in program.params]
-    body = emitter.body(program.body)
-    name = "main" if not program.name.isidentifier() else program.name
-    made = T.function(name, params, body, {"tirx.noalias": True})
-    return CpuModule(T.module({name: made}), name)
+    plan = plan_arguments(program)
+    name = f"{plan.name}_loops"
+    loops = _loops(program, plan, name)
+
+    def call(b: HostBuilder) -> list[Any]:
+        pointers = [T.pointer_to(storage_dtype(p.dtype), b.pointers[p]) for p in plan.params if isinstance(p, Buffer)]
+        numbers = [b.emitter.var(v) for v in plan.bound]
+        return [T.evaluate(T.extern(name, "int32", [*pointers, *numbers]))]
+
+    return CpuModule(plan.name, host_function(plan, "cpu", call), loops)
+
+
+def _loops(program: TileProgram, plan: Plan, name: str) -> Any:
+    """Takes pointers and numbers: the formats of narrow floats are this compiler's own business (emit.narrow)."""
+    emitter = TirEmitter(SCOPES, compute_wide=True)
+    numbers = [emitter.var(v) for v in plan.bound]
+    pointers, declared = [], []
+    for p in plan.params:
+        if isinstance(p, Buffer):
+            pointer = T.pointer_var(emitter.name(p.name), storage_dtype(p.dtype))
+            pointers.append(pointer)
+            declared.append(T.declare(emitter.buffer(p, pointer), pointer))
+    body = T.sequence([*declared, emitter.body(program.body)])
+    return T.plain_function(name, [*pointers, *numbers], body)

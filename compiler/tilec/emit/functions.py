@@ -9,7 +9,7 @@ from ..ir.expr import Call
 
 # Names with a function of the same name in TIRx.
 _SAME = ("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan",
-         "asinh", "acosh", "atanh", "floor", "ceil", "trunc", "round", "nearbyint", "abs", "pow", "fmod", "atan2", "hypot", "copysign",
+         "asinh", "acosh", "atanh", "floor", "ceil", "trunc", "round", "nearbyint", "abs", "pow", "atan2", "hypot", "copysign",
          "isnan", "sigmoid", "erf")
 _FAST = {"__exp": "exp", "__exp10": "exp10", "__log": "log", "__log2": "log2", "__log10": "log10", "__sin": "sin", "__cos": "cos", "__tan": "tan",
          "ieee_fsqrt": "sqrt", "ieee_frsqrt": "rsqrt"}
@@ -40,6 +40,14 @@ def _predicate(e: Call, args: list[Any]) -> Any:
     return T.binary("and", not_nan, T.logical_not(finite))
 
 
+def _fmod(e: Call, args: list[Any]) -> Any:
+    """TVM's fmod does not compile for floats with LLVM; the C library's does."""
+    if e.dtype == "float64":
+        return T.extern("fmod", "float64", args)
+    value = T.extern("fmodf", "float32", [T.cast("float32", a) for a in args])
+    return value if e.dtype == "float32" else T.cast(e.dtype, value)
+
+
 def _make(name: str) -> Any:
     return lambda e, args: _narrow(e, args, name)
 
@@ -57,6 +65,6 @@ TIR_FUNCTIONS: dict[str, Any] = {
     **{name: (lambda e, args, op=op: T.binary(op, args[0], args[1])) for name, op in _IEEE.items()},
     **dict.fromkeys(("isnan", "isinf", "isfinite"), _predicate),
     "ieee_frcp": lambda e, args: T.binary("div", T.constant(1.0, e.dtype), args[0]),
-    "exp10": _exp10, "__exp10": _exp10,
+    "fmod": _fmod, "exp10": _exp10, "__exp10": _exp10,
     "reinterpret": lambda e, args: T.math("reinterpret", (e.dtype, args[0])),
 }

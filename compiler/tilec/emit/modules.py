@@ -8,7 +8,9 @@ from ..ir.buffer import Buffer
 from ..ir.program import TileProgram
 from ..ir.stmt import Launch
 from ..target.chips import Target
+from .arguments import plan_arguments
 from .cuda.kernel import KernelSpec, _used
+from .host import HostBuilder, host_function
 from .tir import TirEmitter
 
 _SCOPES = {"shared.dyn": "shared.dyn", "shared": "shared", "local": "local", "local.var": "local", "global": "", "shared.barrier": "shared",
@@ -17,14 +19,16 @@ _SCOPES = {"shared.dyn": "shared.dyn", "shared": "shared", "local": "local", "lo
 
 def host_text(program: TileProgram, kernels: list[KernelSpec], target: Target) -> str:
     """The host function: argument checks, then a launch per kernel with grid, block and dynamic shared memory."""
-    emitter = TirEmitter(_SCOPES)
-    params = [emitter.buffer(p) if isinstance(p, Buffer) else emitter.var(p) for p in program.params]
-    launches = [T.evaluate(T.call_packed(spec.name, *_arguments(emitter, spec), *_configuration(emitter, spec))) for spec in kernels]
-    return T.script(T.host_module(program.name, params, T.sequence(launches), target.name))
+    plan = plan_arguments(program)
+
+    def launch(b: HostBuilder) -> list[Any]:
+        return [T.evaluate(T.call_packed(spec.name, *_arguments(b, spec), *_configuration(b.emitter, spec))) for spec in kernels]
+
+    return T.script(T.module({program.name: host_function(plan, "cuda", launch)}))
 
 
-def _arguments(emitter: TirEmitter, spec: KernelSpec) -> list[Any]:
-    return [T.data_pointer(emitter.buffer(a)) if isinstance(a, Buffer) else emitter.var(a) for a in spec.arguments]
+def _arguments(b: HostBuilder, spec: KernelSpec) -> list[Any]:
+    return [b.pointers[a] if isinstance(a, Buffer) else b.emitter.var(a) for a in spec.arguments]
 
 
 def _configuration(emitter: TirEmitter, spec: KernelSpec) -> list[Any]:

@@ -10,6 +10,7 @@ from ..ir.build import const_int
 from ..ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Let, Stmt, Store, While
 from ..transform.errors import LoweringError
+from . import narrow
 from .functions import TIR_FUNCTIONS
 
 _BITWISE = ("bitand", "bitor", "bitxor", "shl", "shr")
@@ -18,8 +19,9 @@ _BITWISE = ("bitand", "bitor", "bitxor", "shl", "shr")
 class TirEmitter:
     """Translates expressions and statements; buffers and variables get one TIRx counterpart each."""
 
-    def __init__(self, scopes: dict[str, str]):
+    def __init__(self, scopes: dict[str, str], compute_wide: bool = False):
         self.scopes = scopes  # our scope -> TIRx scope
+        self.compute_wide = compute_wide  # narrow floats are computed in float32 (emit.narrow)
         self.buffers: dict[Buffer, Any] = {}
         self.vars: dict[Var, Any] = {}
         self._names: dict[str, int] = {}
@@ -32,14 +34,17 @@ class TirEmitter:
     # -- expressions ---------------------------------------------------------------------------------------------
     def var(self, v: Var) -> Any:
         if v not in self.vars:
-            self.vars[v] = T.var(self.name(v.name), v.dtype)
+            self.vars[v] = T.var(self.name(v.name), narrow.value_dtype(v.dtype) if self.compute_wide else v.dtype)
         return self.vars[v]
 
-    def buffer(self, b: Buffer) -> Any:
+    def buffer(self, b: Buffer, data: Any = None) -> Any:
         if b not in self.buffers:
-            shape = [self.expr(e) for e in b.shape]
-            strides = None if b.strides is None else [self.expr(e) for e in b.strides]
-            self.buffers[b] = T.buffer(self.name(b.name), shape, b.dtype, self.scopes.get(b.scope, ""), strides)
+            ratio = 2 if self.compute_wide and b.dtype in narrow.PACKED else 1
+            shape = [self.expr(e) for e in (_halved(b.shape, b) if ratio == 2 else b.shape)]
+            strides = None if b.strides is None else [self.expr(e if ratio == 1 or const_int(e) == 1 else e // 2) for e in b.strides]
+            dtype = narrow.storage_dtype(b.dtype) if self.compute_wide else b.dtype
+            name = self.name(b.name) if data is None else b.name
+            self.buffers[b] = T.buffer(name, shape, dtype, self.scopes.get(b.scope, "") if data is None else "", strides, data)
         return self.buffers[b]
 
     def expr(self, e: Expr, depth: int = 0) -> Any:
@@ -49,6 +54,14 @@ class TirEmitter:
         if handler is None:
             raise LoweringError(f"{type(e).__name__} cannot be emitted", e.span)
         return handler(self, e, depth + 1)
+
+    def is_wide(self, dtype: str) -> bool:
+        """Whether values of a type are held in float32."""
+        return self.compute_wide and narrow.is_narrow(dtype)
+
+    def rounded(self, dtype: str, value: Any) -> Any:
+        """The result of an operation, rounded (or wrapped) to the type if its values are held in a wider one."""
+        return narrow.rounded(dtype, value) if self.is_wide(dtype) else value
 
     # -- statements ----------------------------------------------------------------------------------------------
     def body(self, statements: Body) -> Any:
@@ -62,6 +75,8 @@ class TirEmitter:
 
 
 def _const(em: TirEmitter, e: Const, depth: int) -> Any:
+    if em.is_wide(e.dtype):
+        return em.rounded(e.dtype, T.constant(e.value, narrow.value_dtype(e.dtype)))
     return T.constant(e.value, e.dtype)
 
 
@@ -69,9 +84,12 @@ def _binary(em: TirEmitter, e: Binary, depth: int) -> Any:
     a, b = em.expr(e.a, depth), em.expr(e.b, depth)
     if e.op in _BITWISE:
         return T.bitwise(e.op, a, b)
-    if e.op == "pow":
-        return T.math("pow", (a, b))
-    return T.binary(e.op, a, b)
+    if e.op == "pow" or (e.op == "truncmod" and dtypes.is_float(e.dtype)):
+        return _call(em, Call(e.dtype, e.span, "pow" if e.op == "pow" else "fmod", (e.a, e.b)), depth)
+    if e.op in ("floordiv", "floormod") and dtypes.is_float(e.dtype):
+        quotient = T.math("floor", (T.binary("div", a, b),))
+        return em.rounded(e.dtype, quotient if e.op == "floordiv" else T.binary("sub", a, T.binary("mul", quotient, b)))
+    return em.rounded(e.dtype, T.binary(e.op, a, b))
 
 
 def _unary(em: TirEmitter, e: Unary, depth: int) -> Any:
@@ -80,11 +98,16 @@ def _unary(em: TirEmitter, e: Unary, depth: int) -> Any:
         return T.logical_not(a)
     if e.op == "bitnot":
         return T.bit_not(a)
-    return T.binary("sub", T.constant(0, e.dtype), a) if not dtypes.is_float(e.dtype) else T.binary("mul", a, T.constant(-1.0, e.dtype))
+    if dtypes.is_float(e.dtype):
+        return T.binary("mul", a, T.constant(-1.0, narrow.value_dtype(e.dtype)))
+    return T.binary("sub", T.constant(0, e.dtype), a)
 
 
 def _cast(em: TirEmitter, e: Cast, depth: int) -> Any:
-    return T.cast(e.dtype, em.expr(e.a, depth))
+    value = em.expr(e.a, depth)
+    if not em.is_wide(e.dtype):
+        return T.cast(e.dtype, value)
+    return em.rounded(e.dtype, T.cast(narrow.value_dtype(e.dtype), value))
 
 
 def _select(em: TirEmitter, e: Select, depth: int) -> Any:
@@ -92,10 +115,16 @@ def _select(em: TirEmitter, e: Select, depth: int) -> Any:
 
 
 def _load(em: TirEmitter, e: Load, depth: int) -> Any:
-    return T.load(em.buffer(e.buffer), [em.expr(i, depth) for i in e.indices])
+    indices = [em.expr(i, depth) for i in e.indices]
+    if em.is_wide(e.buffer.dtype) and e.buffer.dtype in narrow.PACKED:
+        return narrow.widen(e.buffer.dtype, narrow.element_of(_byte(em, e.buffer, indices), indices[-1]))
+    value = T.load(em.buffer(e.buffer), indices)
+    return narrow.widen(e.buffer.dtype, value) if em.is_wide(e.buffer.dtype) else value
 
 
 def _call(em: TirEmitter, e: Call, depth: int) -> Any:
+    if e.op == "reinterpret":
+        return _reinterpret(em, e, depth)
     args = [em.expr(a, depth) for a in e.args if isinstance(a, Expr)]
     if e.op == "device_function":
         return T.extern((e.attrs or {})["name"], e.dtype, args)
@@ -104,7 +133,22 @@ def _call(em: TirEmitter, e: Call, depth: int) -> Any:
     function = TIR_FUNCTIONS.get(e.op)
     if function is None:
         raise LoweringError(f"T.{e.op} cannot be compiled for the CPU yet", e.span)
+    if any(em.is_wide(a.dtype) for a in e.args if isinstance(a, Expr)):
+        wide = tuple(Cast("float32", None, a) if isinstance(a, Expr) else a for a in e.args)
+        result = narrow.value_dtype(e.dtype)
+        return em.rounded(e.dtype, function(Call(result, e.span, e.op, wide, e.attrs), args))
     return function(e, args)
+
+
+def _reinterpret(em: TirEmitter, e: Call, depth: int) -> Any:
+    source = e.args[0].dtype
+    if dtypes.bits(source) != dtypes.bits(e.dtype):
+        raise LoweringError(f"T.reinterpret between types of different size ({source} and {e.dtype})", e.span)
+    value = em.expr(e.args[0], depth)
+    if em.is_wide(source):
+        value = narrow.narrow(source, value)
+    result = T.math("reinterpret", (narrow.storage_dtype(e.dtype) if em.compute_wide else e.dtype, value))
+    return narrow.widen(e.dtype, result) if em.is_wide(e.dtype) else result
 
 
 def _unknown(em: TirEmitter, e: Unknown, depth: int) -> Any:
@@ -127,7 +171,28 @@ def _let(em: TirEmitter, s: Let) -> Any:
 
 
 def _store(em: TirEmitter, s: Store) -> Any:
-    return T.store(em.buffer(s.buffer), em.expr(s.value), [em.expr(i) for i in s.indices])
+    value, indices = em.expr(s.value), [em.expr(i) for i in s.indices]
+    if em.is_wide(s.buffer.dtype):
+        value = narrow.narrow(s.buffer.dtype, value)
+        if s.buffer.dtype in narrow.PACKED:
+            value = narrow.replaced(_byte(em, s.buffer, indices), indices[-1], value)
+            indices = _byte_indices(indices)
+    return T.store(em.buffer(s.buffer), value, indices)
+
+
+def _byte(em: TirEmitter, buffer: Buffer, indices: list[Any]) -> Any:
+    return T.load(em.buffer(buffer), _byte_indices(indices))
+
+
+def _byte_indices(indices: list[Any]) -> list[Any]:
+    return [*indices[:-1], T.binary("floordiv", indices[-1], T.constant(2, T.dtype_of(indices[-1])))]
+
+
+def _halved(shape: tuple[Expr, ...], b: Buffer) -> tuple[Expr, ...]:
+    last = const_int(shape[-1])
+    if last is not None and last % 2:
+        raise LoweringError(f"{b.name} has rows of {last} elements of {b.dtype}, which do not fill whole bytes", b.span)
+    return (*shape[:-1], shape[-1] // 2)
 
 
 def _for(em: TirEmitter, s: For) -> Any:
