@@ -174,6 +174,32 @@ def _product(values: tuple[int, ...]) -> int:
     return total
 
 
+@rule("mbarrier-parity")
+def first_phase(ctx: RuleContext):
+    """The first phase of a fresh barrier has parity 0: a wait for parity 1 returns at once."""
+    if ctx.facts.has_unsupported:
+        return
+    every = waits(ctx)
+    for place, op, barrier, index in every:
+        alone = sum(w[2] is barrier and w[3] == index for w in every) == 1
+        if const_int(op.args.get("parity")) != 1 or not alone or not _straight(place):
+            continue
+        sources = completions(ctx, barrier, index)
+        if not sources or not all(_straight(s.place) and s.place.order < place.order for s in sources):
+            continue
+        kinds = [s.stmt.op for s in sources if isinstance(s.stmt, TileOp)]
+        if len(kinds) == len(sources) and all(kinds.count(k) == 1 for k in kinds):
+            yield ctx.report(
+                f"the first phase of {barrier.name} has parity 0; waiting for parity 1 returns at once",
+                argument_span(op, "parity"),
+                ("completes here", sources[-1].stmt.span),
+            )
+
+
+def _straight(place: Place) -> bool:
+    return all(isinstance(p, Launch) for p in place.parents)
+
+
 @rule("barrier-order")
 def barrier_order(ctx: RuleContext):
     """In straight-line code of all threads, a wait for the first phase before everything that could complete it."""
