@@ -1,5 +1,5 @@
-"""``tile-lsp check``: report faults in TileLang kernels without running them. Exit 0: none, 1: findings, 2: could "
-"not run."""
+"""``tile-lsp check``: report faults in TileLang kernels without running them. Exit 0: none, 1: findings, 2: could
+not run."""
 
 from __future__ import annotations
 

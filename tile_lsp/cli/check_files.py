@@ -25,8 +25,8 @@ class Unreadable(Exception):
 
 
 def find_files(paths: list[str], config: Config) -> Iterator[tuple[Path, bool]]:
-    """The Python files of the paths in order, and whether the user named the file itself. ``-`` stands for standard "
-    "input."""
+    """The Python files of the paths in order, and whether the user named the file itself. ``-`` stands for standard
+    input."""
     seen: set[Path] = set()
     for text in paths:
         path = Path(text)

@@ -159,8 +159,8 @@ def lowest_allowed(start: Path) -> str | None:
 
 
 def requirement(file: Path) -> str | None:
-    """The version specifiers of ``tilelang`` in a requirements file or pyproject.toml; "" without any; None if "
-    "absent."""
+    """The version specifiers of ``tilelang`` in a requirements file or pyproject.toml; "" without any; None if
+    absent."""
     text = _read(file)
     if "tilelang" not in text.lower():
         return None

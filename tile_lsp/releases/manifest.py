@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from . import history
 from .history import Replacement
@@ -20,8 +21,8 @@ KINDS = {"f": "function", "c": "class", "d": "dtype", "o": "op", "k": "constant"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """``kind``: ``positional_only``, ``positional_or_keyword``, ``keyword_only``, ``var_positional``, "
-    "``var_keyword``."""
+    """``kind``: ``positional_only``, ``positional_or_keyword``, ``keyword_only``, ``var_positional``,
+    ``var_keyword``."""
 
     name: str
     kind: str
@@ -30,9 +31,11 @@ class Parameter:
     annotation: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One exported name. ``signature`` is the parameter list as Python source, None if unknown."""
+class Entry(NamedTuple):
+    """One exported name (a tuple: a manifest makes 800 of them at every start).
+
+    ``signature`` is the parameter list as Python source, None if unknown.
+    """
 
     kind: str
     module: str

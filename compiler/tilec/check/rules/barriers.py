@@ -1,5 +1,5 @@
-"""mbarriers and block-wide synchronisation. PTX ISA, mbarrier; TileLang 0.1.15, language/allocate.py, "
-"language/builtin.py."""
+"""mbarriers and block-wide synchronisation. PTX ISA, mbarrier; TileLang 0.1.15, language/allocate.py,
+language/builtin.py."""
 
 from __future__ import annotations
 

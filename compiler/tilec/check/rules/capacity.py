@@ -89,8 +89,8 @@ def _ranges(ctx: RuleContext, launch: Launch) -> list[tuple[Buffer, int, int, in
 
 
 def _pipeline(ctx: RuleContext, buffer: Buffer) -> For | None:
-    """The pipelined loop whose iterations overlap on a tile: a copy in its body fills the tile, another statement "
-    "of it reads it."""
+    """The pipelined loop whose iterations overlap on a tile: a copy in its body fills the tile, another statement
+    of it reads it."""
     for access in ctx.facts.storage_uses.get(buffer, ()):
         parent = access.place.parents[-1] if access.place.parents else None
         if (

@@ -1,5 +1,5 @@
-"""Matrix products. Conditions: TileLang 0.1.15, language/gemm_op.py, src/cuda/op/gemm.cc, mma_macro_generator.py; "
-"PTX ISA, mma and wgmma."""
+"""Matrix products. Conditions: TileLang 0.1.15, language/gemm_op.py, src/cuda/op/gemm.cc, mma_macro_generator.py;
+PTX ISA, mma and wgmma."""
 
 from __future__ import annotations
 

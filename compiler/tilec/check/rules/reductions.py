@@ -162,8 +162,8 @@ def _nan(ctx, op, src, dst):
 
 
 def _threads(ctx, place, op, src, dst):
-    """The butterfly exchange of partial results needs a power of two of threads. Certain for a vector over all "
-    "threads."""
+    """The butterfly exchange of partial results needs a power of two of threads. Certain for a vector over all
+    threads."""
     threads, extents = thread_count(place.launch), src.static_extents()
     if (
         threads is None

@@ -1,5 +1,5 @@
-"""Tensor memory. PTX ISA, tcgen05.alloc and tcgen05.mma; TileLang 0.1.15, src/cuda/transform/lower_shared_tmem.cc, "
-"src/op/tcgen5_meta.h."""
+"""Tensor memory. PTX ISA, tcgen05.alloc and tcgen05.mma; TileLang 0.1.15, src/cuda/transform/lower_shared_tmem.cc,
+src/op/tcgen5_meta.h."""
 
 from __future__ import annotations
 

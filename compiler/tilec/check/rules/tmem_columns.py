@@ -1,5 +1,5 @@
-"""Columns of tensor memory: what buffers need, how they are packed, what is wasted. PTX ISA, tcgen05.alloc; "
-"TileLang 0.1.15, lower_shared_tmem.cc."""
+"""Columns of tensor memory: what buffers need, how they are packed, what is wasted. PTX ISA, tcgen05.alloc;
+TileLang 0.1.15, lower_shared_tmem.cc."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Arena:
 
 
 def plan(needs: dict[Buffer, int], released: set[Buffer]) -> list[Arena]:
-    """How TileLang 0.1.15 packs buffers: widest first, each where it costs fewer columns than an allocation of its "
-    "own."""
+    """How TileLang 0.1.15 packs buffers: widest first, each where it costs fewer columns than an allocation of its
+    own."""
     arenas: list[Arena] = []
     for buffer in sorted(needs, key=lambda b: -needs[b]):
         need = needs[buffer]

@@ -1,5 +1,5 @@
-"""Matrix products of one chip family: wgmma of Hopper, fragments as operands of mma.sync, pairs of blocks. PTX ISA; "
-"TileLang 0.1.15, src/cuda/op/gemm.cc."""
+"""Matrix products of one chip family: wgmma of Hopper, fragments as operands of mma.sync, pairs of blocks. PTX ISA;
+TileLang 0.1.15, src/cuda/op/gemm.cc."""
 
 from __future__ import annotations
 
