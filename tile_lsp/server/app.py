@@ -23,7 +23,7 @@ from .session import Session
 log = logging.getLogger("tile_lsp")
 T = TypeVar("T")
 NAME = "tile-lsp"
-_ANALYSIS_THREADS = 2  # one may be busy with a text that is stale by now
+_ANALYSIS_THREADS = 1  # Python 3.11's ast.parse raises SystemError when two threads parse at once (CPython issue 106905)
 
 
 class TileServer(LanguageServer):
@@ -35,6 +35,7 @@ class TileServer(LanguageServer):
         self.sessions: dict[str, Session] = {}
         self.compiler = compiler or Compiler()
         self._threads = ThreadPoolExecutor(_ANALYSIS_THREADS, thread_name_prefix="analysis")
+        self.compiler.executor = self._threads
 
     # -- documents -----------------------------------------------------------------------------------------------------
     def document(self, uri: str) -> Document:
@@ -65,28 +66,39 @@ class TileServer(LanguageServer):
         self.schedule(session, session.edit(self.document(uri)))
 
     def schedule(self, session: Session, delay: float) -> None:
-        """Publish diagnostics after a while, in place of a publication still waiting."""
-        if session.publishing is not None:
-            session.publishing.cancel()
-        session.publishing = asyncio.get_running_loop().create_task(self._publish(session, session.generation, delay))
+        """Publish diagnostics after a while; an edit before that postpones them."""
+        session.due = time.monotonic() + delay
+        if session.publishing is None or session.publishing.done():
+            session.publishing = asyncio.get_running_loop().create_task(self._publish(session))
 
-    async def _publish(self, session: Session, generation: int, delay: float) -> None:
+    async def _publish(self, session: Session) -> None:
+        """Analyse and publish until the newest text has had its turn."""
         try:
-            if delay:
-                await asyncio.sleep(delay)
-            snapshot = session.snapshot(self.preferences)
-            begun = time.perf_counter()
-            found = await self.ask(self._protocol_diagnostics, snapshot, session.uri)
-            session.last_duration = time.perf_counter() - begun
-            if session.generation == generation and self.sessions.get(session.uri) is session:
-                self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(
-                    uri=session.uri, diagnostics=found, version=session.document.version or None))
-                session.last_published = time.monotonic()
-                self.compiler.prepare_for(snapshot)
-        except (asyncio.CancelledError, Cancelled):
+            while True:
+                while (wait := session.due - time.monotonic()) > 0:
+                    await asyncio.sleep(wait)
+                generation = session.generation
+                try:
+                    await self._publish_now(session, generation)
+                except Cancelled:
+                    continue  # the text changed meanwhile
+                if generation == session.generation:
+                    return
+        except asyncio.CancelledError:
             return
         except Exception:
             log.exception("diagnostics of %s failed", session.uri)
+
+    async def _publish_now(self, session: Session, generation: int) -> None:
+        snapshot = session.snapshot(self.preferences)
+        begun = time.perf_counter()
+        found = await self.ask(self._protocol_diagnostics, snapshot, session.uri)
+        session.last_duration = time.perf_counter() - begun
+        if self.sessions.get(session.uri) is session and (generation == session.generation or session.is_starving()):
+            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(
+                uri=session.uri, diagnostics=found, version=snapshot.document.version or None))
+            session.last_published = time.monotonic()
+            self.compiler.prepare_for(snapshot)
 
     def _protocol_diagnostics(self, snapshot: Snapshot, uri: str) -> list[types.Diagnostic]:
         codec = self.workspace.position_codec

@@ -83,6 +83,13 @@ class Child:
         except ValueError:
             return f"signal {-code}"
 
+    async def end(self) -> None:
+        """End the process and wait until it is gone."""
+        process = self._process
+        self.kill()
+        if process is not None:
+            await process.wait()
+
     def kill(self) -> None:
         """End the process and what it started."""
         process, self._process = self._process, None

@@ -5,6 +5,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Any, Protocol
 
 from ..ide.lowered import LoweredView, view_from_reply
@@ -27,6 +28,7 @@ class Backend(Protocol):
 class Compiler:
     def __init__(self, backend: Backend | None = None):
         self._given = backend
+        self.executor: Executor | None = None  # where questions about documents are answered
         self._views: OrderedDict[tuple[str, ...], LoweredView] = OrderedDict()
         self._pending: dict[tuple[str, ...], asyncio.Task[LoweredView]] = {}
         self._warming: asyncio.Task | None = None
@@ -53,7 +55,7 @@ class Compiler:
     async def lower(self, snapshot: Snapshot, kernel: str, instance: str, target: str, stage: str) -> LoweredView:
         """A stage of a kernel. Several requests for the same text share one piece of work."""
         loop = asyncio.get_running_loop()
-        target = await loop.run_in_executor(None, _target, snapshot, kernel, instance, target)
+        target = await loop.run_in_executor(self.executor, _target, snapshot, kernel, instance, target)
         key = (snapshot.document.key, kernel, instance, target, stage)
         if key in self._views:
             self._views.move_to_end(key)

@@ -25,6 +25,7 @@ class Session:
     document: Document
     generation: int = 0
     last_edit: float = 0.0
+    due: float = 0.0  # when to analyse, on the monotonic clock
     last_published: float = 0.0
     last_duration: float = 0.05  # seconds the last analysis took
     results: dict[str, RunResult] = field(default_factory=dict)
@@ -42,9 +43,13 @@ class Session:
         self.generation += 1
         self.last_edit = now
         self._snapshot = None
-        if waited > _IDLE or now - self.last_published > _STARVING:
+        if waited > _IDLE or self.is_starving():
             return 0.0
         return min(max(self.last_duration / 2, _SHORTEST), _LONGEST)
+
+    def is_starving(self) -> bool:
+        """Edits have kept diagnostics away for too long: those of a text that is not the newest are better than none."""
+        return time.monotonic() - self.last_published > _STARVING
 
     def forget_analysis(self) -> None:
         """The settings changed: analyse again when asked."""
@@ -56,5 +61,5 @@ class Session:
         if self._snapshot is None:
             generation = self.generation
             self._snapshot = Snapshot(self.document, preferences, environment.for_document(self.document.path, preferences),
-                                      lambda: self.generation != generation, self.chosen, self.cache)
+                                      lambda: self.generation != generation and not self.is_starving(), self.chosen, self.cache)
         return self._snapshot
