@@ -43,6 +43,14 @@ class Ranges:
     def set_bounds(self, var: Var, low: int | None, high: int | None) -> None:
         self._bounds[var] = (low, high)
 
+    def assume_less(self, var: Var, limit: Expr) -> None:
+        """From here on ``var < limit`` holds."""
+        low, high = self.bounds(var)
+        _, top = self.bounds(limit)
+        self._values.pop(var, None)
+        self._bounds[var] = (low, _min_known(high, None if top is None else top - 1))
+        self._symbolic[var] = limit
+
     def value_of(self, var: Var) -> Expr | None:
         return self._values.get(var)
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..ir.buffer import Region
+from ..ir.buffer import Buffer, Region
 from ..ir.build import binary, call, cast, select, unary
 from ..ir.expr import Binary, Call, Cast, Expr, Load, Select, Unary, Var
-from ..ir.stmt import Body, Evaluate, For, If, Launch, Let, Parallel, Stmt, Store, TileOp, While
+from ..ir.stmt import Alloc, Body, Evaluate, For, If, Launch, Let, Parallel, Stmt, Store, TileOp, While
 
 ExprRule = Callable[[Expr], "Expr | None"]
 
@@ -89,3 +89,26 @@ def map_children(s: Stmt, visit: Callable[[Body], Body]) -> Stmt:
 
 def substitute_body(body: Body, values: Mapping[Var, Expr]) -> Body:
     return map_statements(body, lambda x: values.get(x) if isinstance(x, Var) else None)
+
+
+def replace_buffers(body: Body, new: Mapping[Buffer, Buffer]) -> Body:
+    """Every access to a buffer of ``new`` goes to its replacement, with the same indices."""
+
+    def rule(e: Expr) -> Expr | None:
+        if isinstance(e, Load) and e.buffer in new:
+            return Load(e.dtype, e.span, new[e.buffer], tuple(map_expr(i, rule) for i in e.indices))
+        return None
+
+    def visit(statements: Body) -> Body:
+        out: list[Stmt] = []
+        for s in statements:
+            s = map_children(map_own(s, rule), visit)
+            if isinstance(s, (Alloc, Store)) and s.buffer in new:
+                s = replace(s, buffer=new[s.buffer])
+            elif isinstance(s, TileOp):
+                s = replace(s, args={k: replace(v, buffer=new[v.buffer]) if isinstance(v, Region) and v.buffer in new else v
+                                     for k, v in s.args.items()})
+            out.append(s)
+        return tuple(out)
+
+    return visit(body)

@@ -43,7 +43,7 @@ class Lifetimes:
             if isinstance(s, Alloc) and in_pool(s.buffer):
                 self.depth.setdefault(s.buffer.storage(), len(self.loops))
             if isinstance(s, Unit):
-                for inner in walk_statements(s.body):
+                for inner in walk_statements(s.then):
                     self._own(inner)
                 for b in s.reads | s.writes:
                     self._use(b)
@@ -128,10 +128,7 @@ def views(body: Body) -> set[Buffer]:
 
 
 def walk_all(body: Body):
-    for s in walk_statements(body):
-        yield s
-        if isinstance(s, Unit):
-            yield from walk_all(s.body)
+    yield from walk_statements(body)
 
 
 def alignment(b: Buffer, state: LaunchState) -> int:

@@ -157,7 +157,7 @@ class ThreadLowering:
         made = lower_parallel(loop, self.whole_block, self.state, self.ranges)
         last = made[-1]
         assert isinstance(last, Unit)
-        value = next(x.value for x in last.body if isinstance(x, Let) and x.var is name)
+        value = next(x.value for x in last.then if isinstance(x, Let) and x.var is name)
         return made[:-1], value
 
     def _plain(self, e: Expr) -> Expr:
@@ -280,7 +280,7 @@ def strip(body: Body) -> Body:
     out: list[Stmt] = []
     for s in body:
         if isinstance(s, Unit):
-            out += strip(s.body)
+            out += strip(s.then)
         else:
             out.append(map_children(s, strip))
     return tuple(out)
