@@ -135,3 +135,47 @@ def test_runs_on_the_cpu(path: Path, number: int, monkeypatch: pytest.MonkeyPatc
     expected = module.reference(*given, **extra)
     actual = next(t for t, p in zip(tensors, program.params) if p in outputs_of(program))
     torch.testing.assert_close(actual.float(), expected.float(), rtol=2e-2, atol=2e-2)
+
+
+# -- on the GPU ----------------------------------------------------------------------------------------------------------------
+def gpu_target():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    from tilec.runtime.gpu import local_target
+
+    return local_target()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_runs_on_the_gpu(path: Path, number: int, monkeypatch: pytest.MonkeyPatch):
+    """Every instance of every example that is legal on this GPU, against the reference on the same device."""
+    target = gpu_target()
+    import torch
+
+    from tilec.runtime.gpu import GpuKernel
+
+    if "alloc_tmem" in path.read_text(encoding="utf-8") and not target.tcgen05:
+        pytest.skip(f"{target.name} has no tensor memory")
+    analysis = analyse(SourceFile(str(path), path.read_text(encoding="utf-8")))
+    if number >= len(analysis.kernels[0].instances):
+        pytest.skip("fewer instances")
+    program, instance = program_of(path, number)
+    kernel = GpuKernel(compile_program(program, target))
+    module = load(path, monkeypatch)
+    torch.manual_seed(number)
+    tensors = [t.cuda() for t in make_inputs(program, module, torch)]
+    given = [t.clone() for t, p in zip(tensors, program.params) if p not in program.outputs]
+    before = [t.clone() for t in tensors]
+    kernel(*tensors)
+    torch.cuda.synchronize()
+    extra = {k: v for k, v in instance.kwargs.items() if k in inspect.signature(module.reference).parameters}
+    expected = module.reference(*given, **extra)
+    position = next(i for i, p in enumerate(program.params) if p in outputs_of(program))
+    torch.testing.assert_close(tensors[position].float(), expected.float(), rtol=2e-2, atol=3e-2)
+    if "atomic" not in path.read_text(encoding="utf-8"):
+        kernel(*before)
+        torch.cuda.synchronize()
+        assert torch.equal(before[position], tensors[position]), "a second launch gives other bits: a race"
