@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 
 from ..target.chips import Target
@@ -126,16 +127,32 @@ def parse_resources(log: str) -> dict[str, Resources]:
     return found
 
 
+def _find_tool(name: str) -> str | None:
+    """A program of the toolkit: on PATH, beside nvcc, or where toolkits are installed."""
+    found = shutil.which(name)
+    if found:
+        return found
+    nvcc = find_nvcc()
+    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda", *sorted(glob("/usr/local/cuda-*"), reverse=True)]
+    folders = [Path(os.path.realpath(nvcc)).parent] if nvcc else []
+    folders += [Path(root) / "bin" for root in roots if root]
+    return next((str(folder / name) for folder in folders if (folder / name).is_file()), None)
+
+
 def disassemble(cubin: bytes) -> str:
     """SASS of a cubin. Raises ToolkitError."""
-    nvcc = find_nvcc()
-    tool = shutil.which("cuobjdump") or (str(Path(os.path.realpath(nvcc)).parent / "cuobjdump") if nvcc else None)
-    if tool is None or not Path(tool).exists():
-        raise ToolkitError("cuobjdump is not found; it comes with the CUDA toolkit")
+    cuobjdump, nvdisasm = _find_tool("cuobjdump"), _find_tool("nvdisasm")
+    if cuobjdump is None and nvdisasm is None:
+        raise ToolkitError("machine code cannot be shown: neither cuobjdump nor nvdisasm is found; they come with the CUDA toolkit "
+                           "(packages cuda-cuobjdump and cuda-nvdisasm)")
     with tempfile.TemporaryDirectory(prefix="tilec-") as folder:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)
-        done = subprocess.run([tool, "-sass", str(path)], capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        command = [cuobjdump, "-sass", str(path)] if cuobjdump else [str(nvdisasm), "-c", str(path)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ToolkitError(f"{Path(command[0]).name} failed: {error}") from None
         if done.returncode != 0:
-            raise ToolkitError(f"cuobjdump failed: {done.stderr.strip()[:300]}")
+            raise ToolkitError(f"{Path(command[0]).name} failed: {done.stderr.strip()[:300]}")
         return done.stdout
