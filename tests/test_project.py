@@ -24,7 +24,7 @@ ALLOWED = {
     "tilec.transform": {"tilec.source", "tilec.ir", "tilec.analysis", "tilec.target"},
     "tilec.emit": {"tilec.source", "tilec.ir", "tilec.analysis", "tilec.target", "tilec.transform", "tilec.tvm_compat"},
     "tilec.build": {"tilec.source", "tilec.ir", "tilec.target"},
-    "tilec.runtime": {"tilec.source", "tilec.ir", "tilec.target", "tilec.build", "tilec.evaluate", "tilec.pipeline", "tilec.transform"},
+    "tilec.runtime": {"tilec.source", "tilec.ir", "tilec.target", "tilec.build", "tilec.emit", "tilec.evaluate", "tilec.pipeline", "tilec.transform"},
     "tile_lsp.releases": set(),
     "tile_lsp.workers": {"tilec"},
     "tile_lsp.ide": {"tilec", "tile_lsp.releases", "tile_lsp.workers"},

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from lsp_kernels import FAULTY, MATMUL
 
-from tile_lsp.server.backend import Child
+from tile_lsp.workers.process import Child
 
 LOWER = {"kind": "lower", "path": "matmul.py", "text": MATMUL, "kernel": "matmul", "instance": "matmul(128, 128, 128)", "target": "cpu", "stage": "thread"}
 
