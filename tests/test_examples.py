@@ -101,6 +101,12 @@ def load(path: Path, monkeypatch: pytest.MonkeyPatch):
     return module
 
 
+def extra_arguments(program, instance, module):
+    """Arguments of the instance that the reference takes by name, such as is_causal; tensors go by position."""
+    tensors = {p.name for p in program.params}
+    return {k: v for k, v in instance.kwargs.items() if k in inspect.signature(module.reference).parameters and k not in tensors}
+
+
 def make_inputs(program, module, torch):
     if hasattr(module, "inputs"):
         shapes = [[const_int(e) for e in p.shape] for p in program.params]
@@ -131,7 +137,7 @@ def test_runs_on_the_cpu(path: Path, number: int, monkeypatch: pytest.MonkeyPatc
     tensors = make_inputs(program, module, torch)
     given = [t.clone() for t, p in zip(tensors, program.params) if p not in program.outputs]
     kernel(*tensors)
-    extra = {k: v for k, v in instance.kwargs.items() if k in inspect.signature(module.reference).parameters}
+    extra = extra_arguments(program, instance, module)
     expected = module.reference(*given, **extra)
     actual = next(t for t, p in zip(tensors, program.params) if p in outputs_of(program))
     torch.testing.assert_close(actual.float(), expected.float(), rtol=2e-2, atol=2e-2)
@@ -171,7 +177,7 @@ def test_runs_on_the_gpu(path: Path, number: int, monkeypatch: pytest.MonkeyPatc
     before = [t.clone() for t in tensors]
     kernel(*tensors)
     torch.cuda.synchronize()
-    extra = {k: v for k, v in instance.kwargs.items() if k in inspect.signature(module.reference).parameters}
+    extra = extra_arguments(program, instance, module)
     expected = module.reference(*given, **extra)
     position = next(i for i, p in enumerate(program.params) if p in outputs_of(program))
     torch.testing.assert_close(tensors[position].float(), expected.float(), rtol=2e-2, atol=3e-2)
