@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..ir.buffer import FRAGMENT, TMEM, Region
@@ -57,7 +58,7 @@ def _wait_group(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[S
     count = const_int(lift(op.args.get("count") if op.args.get("count") is not None else 0))
     if count is None:
         raise LoweringError("The number of groups T.ptx_wait_group leaves pending must be a constant.", op.span, "wait-group")
-    return [unit((wait_function(count).run(op.span),), op.span, waits=True)]
+    return [replace(unit((wait_function(count).run(op.span),), op.span, waits=True), managed=bool(op.args.get("managed")))]
 
 
 def _commit_group(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:

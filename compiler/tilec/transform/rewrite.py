@@ -9,6 +9,7 @@ from ..ir.buffer import Buffer, Region
 from ..ir.build import binary, call, cast, select, unary
 from ..ir.expr import Binary, Call, Cast, Expr, Load, Select, Unary, Var
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Launch, Let, Parallel, Stmt, Store, TileOp, While
+from .unit import Unit
 
 ExprRule = Callable[[Expr], "Expr | None"]
 
@@ -105,6 +106,8 @@ def replace_buffers(body: Body, new: Mapping[Buffer, Buffer]) -> Body:
             s = map_children(map_own(s, rule), visit)
             if isinstance(s, (Alloc, Store)) and s.buffer in new:
                 s = replace(s, buffer=new[s.buffer])
+            elif isinstance(s, Unit):
+                s = replace(s, reads=frozenset(new.get(b, b) for b in s.reads), writes=frozenset(new.get(b, b) for b in s.writes))
             elif isinstance(s, TileOp):
                 s = replace(s, args={k: replace(v, buffer=new[v.buffer]) if isinstance(v, Region) and v.buffer in new else v
                                      for k, v in s.args.items()})

@@ -4,7 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..ir.buffer import BARRIER, CLUSTER_BARRIER, GLOBAL, Buffer
+from ..ir import dtypes
+from ..ir.buffer import BARRIER, CLUSTER_BARRIER, Buffer
+from ..ir.build import const_int
 from ..ir.expr import Load
 from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
@@ -12,6 +14,7 @@ from ..ir.stmt import Alloc, Body, For, If, Launch, Stmt, Store, While, expressi
 from ..ir.stmt import walk as walk_statements
 from .context import LaunchState, PassContext
 from .errors import LoweringError
+from .rewrite import map_children, replace_buffers
 from .unit import Unit
 
 _ALIGNMENT = 16
@@ -102,33 +105,55 @@ def _plan(s: Launch, state: LaunchState, ctx: PassContext) -> Launch:
     lives = Lifetimes()
     lives.visit(s.body)
     end = lives.now + 1
+    everything = _outlives_statements(s.body)
     for b, life in lives.found.items():
-        if b.scope in (BARRIER, CLUSTER_BARRIER) or b.attrs.get("whole_kernel"):
+        if everything or b.scope in (BARRIER, CLUSTER_BARRIER) or b.attrs.get("whole_kernel"):
             life.first, life.last = 0, end
-    total = place(lives.found, state)
-    for b in views(s.body):
-        b.attrs["byte_offset"] = b.storage().attrs.get("byte_offset", 0)
+    offsets, total = place(lives.found, state)
     limit = ctx.target.shared_bytes
     if limit and total > limit:
         sizes = ", ".join(f"{b.name} {b.size_bytes()}" for b in sorted(lives.found, key=lambda b: -(b.size_bytes() or 0))[:6])
-        raise LoweringError(f"This kernel needs {total} bytes of shared memory a block; {ctx.target.name} has {limit}. The largest buffers (bytes): {sizes}. "
-                            "Use smaller tiles or fewer pipeline stages.", s.span, "shared-capacity")
-    return replace(s, attrs={**s.attrs, "shared_bytes": total})
+        raise LoweringError(f"This kernel needs {total} bytes of shared memory a block; {ctx.target.name} has {limit}. The largest "
+                            f"buffers (bytes): {sizes}. Use smaller tiles or fewer pipeline stages.", s.span, "smem-capacity")
+    new = _placed(offsets, views(s.body))
+    declared = {x.buffer for x in walk_statements(s.body) if isinstance(x, Alloc)}
+    missing = tuple(Alloc(b.span, b) for b in new if b not in declared)
+    body = _without_unused((*missing, *s.body), new)
+    return replace(s, body=replace_buffers(body, new), attrs={**s.attrs, "shared_bytes": total})
+
+
+def _without_unused(body: Body, used: dict[Buffer, Buffer]) -> Body:
+    kept = [s for s in body if not (isinstance(s, Alloc) and in_pool(s.buffer) and s.buffer not in used)]
+    return tuple(map_children(s, lambda inner: _without_unused(inner, used)) for s in kept)
+
+
+def _outlives_statements(body: Body) -> bool:
+    """Whether some operation may still use shared memory when its statement is over: asynchronous copies and multiplications."""
+    return any(b.scope in (BARRIER, CLUSTER_BARRIER) for b in (s.buffer for s in walk_statements(body) if isinstance(s, Alloc))) or any(
+        isinstance(s, Unit) and s.waits and not s.managed for s in walk_statements(body))
+
+
+def _placed(offsets: dict[Buffer, int], viewing: set[Buffer]) -> dict[Buffer, Buffer]:
+    """Buffers of their own for this program, which know their place: the user's may belong to other programs too."""
+    new = {b: replace(b, attrs={**b.attrs, "byte_offset": offset}) for b, offset in offsets.items()}
+    for b in viewing:
+        start = const_int(b.offset) if b.offset is not None else 0
+        if start is None:
+            raise LoweringError(f"{b.name} views {b.storage().name} from a place that is not constant; give T.view a constant offset.", b.span, "view-offset")
+        byte_offset = offsets.get(b.storage(), 0) + start * dtypes.bits(b.storage().dtype) // 8
+        new[b] = replace(b, attrs={**b.attrs, "byte_offset": byte_offset})
+    return new
 
 
 def views(body: Body) -> set[Buffer]:
     """The shared buffers that look at others' storage in another type."""
     found: set[Buffer] = set()
-    for s in walk_all(body):
+    for s in walk_statements(body):
         if isinstance(s, Store):
             found.add(s.buffer)
         for e in expressions(s):
             found.update(x.buffer for x in walk_expr(e) if isinstance(x, Load))
     return {b for b in found if b.view_of is not None and b.is_shared()}
-
-
-def walk_all(body: Body):
-    yield from walk_statements(body)
 
 
 def alignment(b: Buffer, state: LaunchState) -> int:
@@ -138,8 +163,9 @@ def alignment(b: Buffer, state: LaunchState) -> int:
     return int(getattr(layout, "alignment", 128))
 
 
-def place(lives: dict[Buffer, Lifetime], state: LaunchState) -> int:
-    """First fit, the largest first; returns the bytes of the pool."""
+def place(lives: dict[Buffer, Lifetime], state: LaunchState) -> tuple[dict[Buffer, int], int]:
+    """First fit, the largest first; returns the places and the bytes of the pool."""
+    offsets: dict[Buffer, int] = {}
     placed: list[tuple[int, int, Lifetime]] = []
     total = 0
     for b in sorted(lives, key=lambda b: (-(b.size_bytes() or 0), lives[b].first)):
@@ -148,10 +174,7 @@ def place(lives: dict[Buffer, Lifetime], state: LaunchState) -> int:
         for start, stop, life in sorted(placed, key=lambda p: p[0]):
             if life.meets(lives[b]) and offset < stop and start < offset + size:
                 offset = -(-stop // step) * step
-        b.attrs["byte_offset"] = offset
+        offsets[b] = offset
         placed.append((offset, offset + size, lives[b]))
         total = max(total, offset + size)
-    return total
-
-
-__all__ = ["GLOBAL", "plan_shared_memory"]
+    return offsets, total

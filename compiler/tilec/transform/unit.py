@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..ir.buffer import GLOBAL, Buffer
 from ..ir.build import const
@@ -19,7 +18,7 @@ class Unit(If):
     """The statements of one tile operation (``then``; the condition is always true). Barriers go between units, never inside.
 
     ``asynchronous``: its writes arrive when a later ``waits`` unit has run. ``barrier``: it synchronises the block.
-    Units of one ``group`` never touch the same bytes, whatever their buffers say.
+    ``managed``: made by software pipelining, which knows when what it waits for is used.
     """
 
     reads: frozenset[Buffer] = frozenset()
@@ -27,7 +26,7 @@ class Unit(If):
     asynchronous: bool = False
     waits: bool = False
     barrier: bool = False
-    group: Any = None
+    managed: bool = False
 
 
 @dataclass
