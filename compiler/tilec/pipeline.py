@@ -175,12 +175,10 @@ def _device_stage(a: Artifact) -> tuple[str, LineMap]:
     if a.target.kind == "cpu":
         from .emit.cpu import emit_cpu
 
-        text = emit_cpu(a.thread_program).text()
-    else:
-        from .emit.modules import device_text
+        return emit_cpu(a.thread_program).text()
+    from .emit.modules import device_text
 
-        text = device_text(a.thread_program, a.cuda().kernels)
-    return text, [None] * text.count("\n")
+    return device_text(a.thread_program, a.cuda().kernels)
 
 
 def _cuda_stage(a: Artifact) -> tuple[str, LineMap]:

@@ -257,7 +257,7 @@ def module(functions: dict[str, Any]) -> Any:
 
 def script(node: Any) -> str:
     """TVMScript text."""
-    return node.script()
+    return str(node.script()).rstrip("\n") + "\n"
 
 
 def cpu_target() -> Any:

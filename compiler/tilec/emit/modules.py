@@ -4,13 +4,16 @@ from __future__ import annotations
 from typing import Any
 
 from .. import tvm_compat as T
+from ..ir import dtypes
 from ..ir.buffer import Buffer
 from ..ir.program import TileProgram
-from ..ir.stmt import Launch
+from ..ir.stmt import Alloc, Launch, walk
+from ..source.span import Span
 from ..target.chips import Target
 from .arguments import plan_arguments
 from .cuda.kernel import KernelSpec, _used
 from .host import HostBuilder, host_function
+from .marks import LineMarks
 from .tir import TirEmitter
 
 _SCOPES = {"shared.dyn": "shared.dyn", "shared": "shared", "local": "local", "local.var": "local", "global": "", "shared.barrier": "shared",
@@ -36,21 +39,39 @@ def _configuration(emitter: TirEmitter, spec: KernelSpec) -> list[Any]:
     return [*grid, *(T.constant(b, "int32") for b in spec.block), T.constant(spec.shared_bytes, "int32")]
 
 
-def device_text(program: TileProgram, kernels: list[KernelSpec]) -> str:
-    """The kernels as TIRx functions with their thread axes."""
+def device_text(program: TileProgram, kernels: list[KernelSpec]) -> tuple[str, list[Span | None]]:
+    """The kernels as TIRx functions with their thread axes, and the source place of each line."""
+    marks = LineMarks()
     functions = {}
     for launch, spec in zip(program.launches(), kernels):
-        functions[spec.name] = _kernel(program, launch, spec)
-    return T.script(T.module(functions))
+        functions[spec.name] = _kernel(program, launch, spec, marks)
+    return marks.strip(T.script(T.module(functions)))
 
 
-def _kernel(program: TileProgram, launch: Launch, spec: KernelSpec) -> Any:
+def _kernel(program: TileProgram, launch: Launch, spec: KernelSpec, marks: LineMarks) -> Any:
     emitter = TirEmitter(_SCOPES)
+    emitter.marks = marks
     buffers, scalars = _used(program, launch)
     params = [emitter.buffer(b) for b in buffers] + [emitter.var(v) for v in scalars]
-    body = emitter.body(launch.body)
+    body = T.sequence([*_pool(emitter, launch), emitter.body(launch.body)])
     for var, axis, extent in zip(launch.attrs.get("thread_vars", ()), "xyz", spec.block):
         body = T.thread_extent(f"threadIdx.{axis}", emitter.var(var), T.constant(extent, "int32"), body)
     for var, axis, size in zip(launch.block_vars, "xyz", launch.grid):
         body = T.thread_extent(f"blockIdx.{axis}", emitter.var(var), emitter.expr(size), body)
-    return T.function(spec.name, params, body, {"tirx.noalias": True, "dyn_shared_memory_buf": spec.shared_bytes})
+    return T.function(spec.name, params, body, {"tirx.noalias": True})
+
+
+def _pool(emitter: TirEmitter, launch: Launch) -> list[Any]:
+    """The block's dynamic shared memory, and the buffers as views of it."""
+    placed = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.attrs.get("byte_offset") is not None]
+    if not placed:
+        return []
+    size = T.constant(max(int(launch.attrs.get("shared_bytes", 0)), 1), "int32")
+    pool = T.buffer(emitter.name("pool"), [size], "uint8", "shared.dyn")
+    statements = [T.allocate(pool)]
+    for b in placed:
+        offset = T.constant(b.attrs["byte_offset"] * 8 // dtypes.bits(b.dtype), "int32")
+        shape = [emitter.expr(e) for e in b.shape]
+        emitter.buffers[b] = T.buffer(emitter.name(b.name), shape, b.dtype, data=T.data_of(pool), elem_offset=offset)
+        statements.append(T.declare(emitter.buffers[b], T.data_of(pool)))
+    return statements

@@ -11,6 +11,7 @@ from ..ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unkn
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Let, Stmt, Store, While
 from ..transform.errors import LoweringError
 from . import narrow
+from .marks import LineMarks
 from .functions import TIR_FUNCTIONS
 
 _BITWISE = ("bitand", "bitor", "bitxor", "shl", "shr")
@@ -22,6 +23,7 @@ class TirEmitter:
     def __init__(self, scopes: dict[str, str], compute_wide: bool = False):
         self.scopes = scopes  # our scope -> TIRx scope
         self.compute_wide = compute_wide  # narrow floats are computed in float32 (emit.narrow)
+        self.marks: LineMarks | None = None  # set: statements are preceded by marks of the places they came from
         self.buffers: dict[Buffer, Any] = {}
         self.vars: dict[Var, Any] = {}
         self._names: dict[str, int] = {}
@@ -65,7 +67,14 @@ class TirEmitter:
 
     # -- statements ----------------------------------------------------------------------------------------------
     def body(self, statements: Body) -> Any:
-        return T.sequence([self.statement(s) for s in statements])
+        out: list[Any] = []
+        for s in statements:
+            if isinstance(s, Alloc) and s.buffer in self.buffers:
+                continue  # a view of the pool, declared at the top
+            if self.marks is not None:
+                out += self.marks.before(s.span)
+            out.append(self.statement(s))
+        return T.sequence(out)
 
     def statement(self, s: Stmt) -> Any:
         handler = _STATEMENTS.get(type(s))
