@@ -35,6 +35,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("guard-accesses", LOWER, "reads outside a tensor give 0, writes vanish, unless proven inside", "guard:guard_accesses"),
     Pass("infer-layouts", OPTIMIZE, "lay fragments and parallel loops out over threads and registers; swizzle shared tiles", "layouts:infer_layouts"),
     Pass("lower-threads", OPTIMIZE, "tile statements become what one thread does", "threads:lower_threads"),
+    Pass("rasterize-blocks", OPTIMIZE, "blocks in panels, for the L2 cache", "rasterize:rasterize_blocks"),
     Pass("plan-shared-memory", OPTIMIZE, "places in the block's pool by liveness", "shared_memory:plan_shared_memory"),
     Pass("insert-barriers", OPTIMIZE, "block barriers where threads exchange data through memory", "barriers:insert_barriers"),
 )
