@@ -65,7 +65,7 @@ def test_lowers_to_cuda(path: Path, target: str):
     text = artifact.text("cuda")
     assert "__global__ void __launch_bounds__" in text
     lines = {line for _, _, line in artifact.runs("cuda")}
-    assert len(lines) > 3, "the CUDA text is traced back to source lines"
+    assert len(lines) >= 3, "the CUDA text is traced back to source lines"
 
 
 @pytest.mark.nvcc

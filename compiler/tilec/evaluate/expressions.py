@@ -83,6 +83,10 @@ def binary_value(ev: Evaluator, op: type, left: Any, right: Any, node: ast.AST) 
     left, right = scalar_operand(left), scalar_operand(right)
     if is_unknown(left) or is_unknown(right):
         return _unknown_binary(left, right)
+    if ev.builder is not None and isinstance(left, (tuple, list)) != isinstance(right, (tuple, list)):
+        from .tile.launch import check_index_list
+
+        check_index_list(ev, left if isinstance(left, (tuple, list)) else right)
     if isinstance(left, Expr) or isinstance(right, Expr):
         return _device_binary(ev, name, left, right, node)
     if isinstance(left, (Buffer, Region)) or isinstance(right, (Buffer, Region)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ..source.file import SourceFile
 from .api_uses import find_api_uses
@@ -13,7 +12,7 @@ from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSig
 from .instances import InstanceError, Recorder, complete, directive_call, from_expression
 from .problem import ApiUse, Problem
 from .scope import Scope
-from .values import Class, Function, unknown
+from .values import Api, Class, Function, unknown
 from .workspace import Workspace, run_tolerantly
 
 
@@ -62,6 +61,7 @@ def analyse(source: SourceFile, *, instances: tuple[str, ...] = (), config_insta
     _reach_functions(source, workspace, scope, analysis, recorder)
     for definition in analysis.kernels:
         complete(ev, definition)
+    _find_stray_launches(ev, source, scope, analysis)
     analysis.api_uses = find_api_uses(source, scope)
     return analysis
 
@@ -108,6 +108,18 @@ def _functions(scope: Scope) -> list[Function]:
         elif isinstance(value, Class):
             found += [m for m in value.namespace.values() if isinstance(m, Function)]
     return found
+
+
+def _find_stray_launches(ev: Evaluator, source: SourceFile, scope: Scope, analysis: ModuleAnalysis) -> None:
+    """``with T.Kernel(...)`` at module level, where no kernel is being built."""
+    for statement in source.tree.body:
+        if not isinstance(statement, ast.With):
+            continue
+        for item in statement.items:
+            call = item.context_expr
+            if isinstance(call, ast.Call) and ev.eval(call.func, scope) == Api("tilelang.language", "Kernel"):
+                analysis.problems.append(Problem("kernel-usage", "T.Kernel opens a kernel launch; it belongs inside a @T.prim_func or an eager "
+                                                 "@tilelang.jit kernel", source.span(call)))
 
 
 # -- instances ----------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from ..ir.expr import Expr
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal
 from .expressions import BINARY, binary_value, evaluate, evaluate_index, scalar_operand, truth
 from .scope import Scope
-from .values import MISSING, Class, Instance, LaunchValue, LoopValue, TensorType, is_device, is_unknown, same, unknown
+from .values import MISSING, Class, Instance, LaunchValue, LoopValue, is_device, is_unknown, same, unknown
 
 MAX_HOST_ITERATIONS = 300
 
@@ -115,8 +115,16 @@ def _assign(ev: Evaluator, node: ast.Assign, scope: Scope) -> None:
     if in_kernel(ev, scope) and any(isinstance(t, ast.Attribute) for t in node.targets):
         first = next(t for t in node.targets if isinstance(t, ast.Attribute))
         ev.problem("python-syntax", "assignment to an attribute is not possible inside a kernel", first)
+    if value is None and in_kernel(ev, scope):
+        _check_atomic_value(ev, node.value)
     for target in node.targets:
         assign_target(ev, target, value, scope)
+
+
+def _check_atomic_value(ev: Evaluator, node: ast.expr) -> None:
+    """The value of an atomic operation exists only with return_prev."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.startswith("atomic_"):
+        ev.problem("atomic-store", f"T.{node.func.attr} returns no value without return_prev=True; it updates its destination itself", node)
 
 
 def _annassign(ev: Evaluator, node: ast.AnnAssign, scope: Scope) -> None:
@@ -311,7 +319,9 @@ def _for(ev: Evaluator, node: ast.For, scope: Scope) -> None:
     iterable = evaluate(ev, node.iter, scope)
     if in_kernel(ev, scope):
         if node.orelse:
-            ev.problem("python-syntax", "for ... else is not possible inside a kernel", node.orelse[0])
+            from .tile.loops import head_span
+
+            ev.problem("python-syntax", "for ... else is not possible inside a kernel", head_span(ev, node))
         if isinstance(iterable, LoopValue):
             from .tile.loops import device_for
 

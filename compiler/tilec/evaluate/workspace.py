@@ -47,7 +47,7 @@ class Workspace:
             return self._file_module(ev, f"{module.name}.{name}", 0) or unknown(f"{module.name}.{name}")
         if module.name.startswith("tilelang"):
             return tilelang_member(module.name, name)
-        if module.name in ("torch", "math", "functools", "itertools", "operator", "dataclasses", "argparse"):
+        if module.name in ("torch", "math", "functools", "itertools", "operator", "dataclasses", "argparse", "numpy"):
             from .python.modules import member
 
             return member(module.name, name)

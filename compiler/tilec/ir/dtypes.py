@@ -5,23 +5,15 @@ import re
 from functools import lru_cache
 
 # Every spelling TileLang 0.1.15 accepts for a scalar type, beside the canonical names themselves
-# (tilelang/language/dtypes.py, 0.1.15; torch's own names where they differ).
+# (tilelang/language/dtypes.py, 0.1.15: T.dtype(name) for each).
 ALIASES = {
     "float": "float32",
-    "half": "float16",
     "double": "float64",
     "int": "int32",
     "uint": "uint32",
     "long": "int64",
     "short": "int16",
-    "char": "int8",
-    "uchar": "uint8",
     "float8_e4m3": "float8_e4m3fn",
-    "e4m3_float8": "float8_e4m3fn",
-    "e5m2_float8": "float8_e5m2",
-    "e4m3": "float8_e4m3fn",
-    "e5m2": "float8_e5m2",
-    "float4_e2m1": "float4_e2m1fn",
 }
 
 FLOAT8 = (

@@ -1,7 +1,6 @@
 """Standard-library modules, as far as code around kernels uses them."""
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import operator
@@ -9,7 +8,7 @@ from typing import Any
 
 from ...ir.expr import Expr
 from ..evaluator import Evaluator
-from ..values import Class, Function, Instance, Native, Partial, is_unknown, plain, unknown
+from ..values import Class, DType, Function, Instance, Native, Partial, is_device, is_unknown, plain, unknown
 from .builtins import host
 
 _MATH_ON_DEVICE = {"sqrt": "T.sqrt", "exp": "T.exp", "log": "T.log", "log2": "T.log2", "ceil": "T.ceil", "floor": "T.floor", "sin": "T.sin",
@@ -158,7 +157,25 @@ def _torch(name: str) -> Any:
     return torch_member(name)
 
 
+def _numpy(name: str) -> Any:
+    if name in ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool_"):
+        return DType(name.rstrip("_"))
+    return Native(f"numpy.{name}", _numpy_call(name))
+
+
+def _numpy_call(name: str) -> Any:
+    def call(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        from ..tile.elements import as_scalar
+
+        if ev.builder is not None and node is not None and any(is_device(as_scalar(a)) for a in args):
+            use = f"; use {_MATH_ON_DEVICE[name]}" if name in _MATH_ON_DEVICE else ""
+            ev.problem("python-builtin", f"numpy's {name}() cannot compute a device value{use}", node)
+        return unknown(f"numpy.{name}")
+
+    return call
+
+
 _MODULES: dict[str, Any] = {
     "math": _math, "functools": _functools, "itertools": _itertools, "operator": _operator, "dataclasses": _dataclasses,
-    "argparse": _argparse, "torch": _torch,
+    "argparse": _argparse, "torch": _torch, "numpy": _numpy,
 }

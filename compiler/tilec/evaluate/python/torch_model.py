@@ -18,7 +18,7 @@ _CASTS = {"half": "float16", "float": "float32", "bfloat16": "bfloat16", "double
 
 def torch_member(name: str) -> Any:
     if name in _DTYPES:
-        return DType(dtypes.canonical(name) or name)
+        return DType("float16" if name == "half" else dtypes.canonical(name) or name)
     if name in _FACTORIES:
         return Native(name, _factory(_FACTORIES[name]))
     if name == "full":

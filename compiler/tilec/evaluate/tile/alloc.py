@@ -43,7 +43,7 @@ def allocate(ev: Evaluator, b: Bound, shape: tuple[Expr, ...] | None, dtype: str
         return unknown(f"T.{b.name}")
     if shape is None:
         return unknown("shape")
-    spans = {k: ev.span(n) for k, n in b.nodes.items()}
+    spans = b.spans()
     buffer = Buffer(ev.builder.unique("buf"), shape, dtype, scope, b.span, attrs={"unnamed": True, "spans": spans, **attrs})
     ev.builder.emit(Alloc(b.span, buffer))
     return buffer
@@ -127,8 +127,19 @@ def _barrier(ev: Evaluator, b: Bound, scope: str) -> Any:
     return allocate(ev, b, (const(len(counts)),), "uint64", scope, arrive_counts=counts)
 
 
-@api("empty", "shape dtype=")
+@api("empty", "*shape dtype=")
 def empty(ev: Evaluator, b: Bound) -> Any:
+    """``empty((M, N), dtype)`` and ``empty(M, N, dtype=...)``."""
+    parts = list(b["shape"])
+    if len(parts) == 2 and isinstance(parts[0], (tuple, list)):
+        b.values["dtype"], b.nodes["dtype"] = parts.pop(), b["shape_nodes"][1]
+        b.given.add("dtype")
+    if len(parts) == 1 and isinstance(parts[0], (tuple, list)):
+        b.values["shape"] = parts[0]
+        if b["shape_nodes"][0] is not None:
+            b.nodes["shape"] = b["shape_nodes"][0]
+    else:
+        b.values["shape"] = tuple(parts)
     dtype = b.dtype("dtype") if "dtype" in b.given else "float32"
     shape = shape_argument(ev, b)
     if shape is None:

@@ -154,11 +154,21 @@ def _bind_indices(ev: Evaluator, target: ast.expr, indices: Any, scope: Scope, v
             _name_index(ev, element, var)
     elif count == 1:
         _name_index(ev, target, indices)
+    elif ev.builder is not None and ev.builder.launch is not None:
+        ev.builder.launch.attrs["index_name"] = ev.span(target)
     assign_target(ev, target, indices, scope, bind=False)
     if ev.builder is not None:
         for name in ast.walk(target):
             if isinstance(name, ast.Name):
                 ev.builder.record_name(scope, name.id, ev.span(target))
+
+
+def check_index_list(ev: Evaluator, value: Any) -> None:
+    """One name for the indices of a grid of several dimensions is a list; as a number it is a mistake."""
+    launch = ev.builder.launch if ev.builder is not None else None
+    if launch is not None and "index_name" in launch.attrs and list(value) == list(launch.block_vars):
+        ev.problem("grid-unpack", f"the grid has {len(launch.block_vars)} dimensions, so this name stands for a list of {len(launch.block_vars)} "
+                   "indices; take them as (bx, by)", launch.attrs["index_name"], ("the grid", launch.span))
 
 
 def _name_index(ev: Evaluator, target: ast.expr, var: Var) -> None:

@@ -143,7 +143,7 @@ def device_for(ev: Evaluator, node: ast.For, loop: LoopValue, scope: Scope) -> N
         _serial(ev, node, loop, scope)
 
 
-def _head_span(ev: Evaluator, node: ast.For) -> Span:
+def head_span(ev: Evaluator, node: ast.For) -> Span:
     """From ``for`` to the end of the iterable: the loop's header."""
     whole, end = ev.span(node), ev.span(node.iter)
     return Span(whole.path, whole.line, whole.column, end.end_line, end.end_column, whole.caller)
@@ -178,7 +178,7 @@ def _serial(ev: Evaluator, node: ast.For, loop: LoopValue, scope: Scope) -> None
         builder.leave()
         body = builder.pop()
     start, extent = lift(loop.start), lift(loop.extents[0])
-    builder.emit(For(_head_span(ev, node), var, start, extent, body, loop.kind, loop.step, dict(loop.attrs)))
+    builder.emit(For(head_span(ev, node), var, start, extent, body, loop.kind, loop.step, dict(loop.attrs)))
 
 
 def _record_targets(ev: Evaluator, node: ast.For, scope: Scope) -> None:
@@ -205,7 +205,7 @@ def _parallel(ev: Evaluator, node: ast.For, loop: LoopValue, scope: Scope) -> No
         return
     body = trace_branch(ev, node.body, scope, "parallel")
     assert ev.builder is not None
-    ev.builder.emit(Parallel(_head_span(ev, node), tuple(variables), tuple(lift(e) for e in loop.extents), body, dict(loop.attrs)))
+    ev.builder.emit(Parallel(head_span(ev, node), tuple(variables), tuple(lift(e) for e in loop.extents), body, dict(loop.attrs)))
     ev.builder.leave()
 
 
@@ -234,7 +234,7 @@ def _grid(ev: Evaluator, node: ast.For, loop: LoopValue, scope: Scope) -> None:
     body = trace_branch(ev, node.body, scope, "for")
     assert ev.builder is not None
     for var, extent in reversed(list(zip(variables, loop.extents))):
-        body = (For(_head_span(ev, node), var, const(0), lift(extent), body),)
+        body = (For(head_span(ev, node), var, const(0), lift(extent), body),)
     ev.builder.emit(body[0])
     ev.builder.leave()
 
@@ -263,7 +263,7 @@ def _persistent(ev: Evaluator, node: ast.For, loop: LoopValue, scope: Scope) -> 
     inner = trace_branch(ev, node.body, scope, "if")
     builder.leave()
     builder.pop()
-    span = _head_span(ev, node)
+    span = head_span(ev, node)
     body = (Let(span, tile, wave * loop.attrs["wave_size"] + loop.attrs["index"]), If(span, build.binary("lt", tile, total), inner))
     builder.emit(For(span, wave, const(0), waves, body))
 
@@ -283,7 +283,7 @@ def unknown_device_loop(ev: Evaluator, node: Any, scope: Scope) -> None:
 def device_while(ev: Evaluator, node: ast.While, scope: Scope) -> None:
     cond = plain(scalar_operand(ev.eval(node.test, scope)))
     if node.orelse:
-        ev.problem("python-syntax", "while ... else is not possible inside a kernel", node.orelse[0])
+        ev.problem("python-syntax", "while ... else is not possible inside a kernel", node.test)
     if is_unknown(cond):
         unknown_device_loop(ev, node, scope)
         return

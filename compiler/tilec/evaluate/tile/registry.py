@@ -58,10 +58,10 @@ class Bound:
 
     def where(self, name: str) -> Span:
         """The place of an argument, or of the call."""
-        return self.ev.span(self.nodes[name]) if name in self.nodes else self.span
+        return self.ev.span(self.nodes[name]) if self.nodes.get(name) is not None else self.span
 
     def spans(self) -> dict[str, Span]:
-        return {name: self.ev.span(n) for name, n in self.nodes.items()}
+        return {name: self.ev.span(n) for name, n in self.nodes.items() if n is not None}
 
     def dtype(self, name: str) -> str:
         """A dtype argument; a string that names none is reported."""
@@ -172,6 +172,10 @@ def subscript_api(ev: Evaluator, base: Api, index: Any, node: ast.Subscript) -> 
         from .signature import tensor_from_subscript
 
         return tensor_from_subscript(ev, index, node)
+    if base.module == _LANGUAGE and base.name == "StridedTensor":
+        from .signature import strided_from_subscript
+
+        return strided_from_subscript(ev, index, node)
     return unknown(f"T.{base.name}[...]")
 
 

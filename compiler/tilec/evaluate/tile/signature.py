@@ -56,6 +56,14 @@ def tensor_from_subscript(ev: Evaluator, index: Any, node: ast.Subscript) -> Any
     return TensorType(shape, dtype or dtypes.UNKNOWN, GLOBAL, None, ev.span(node))
 
 
+def strided_from_subscript(ev: Evaluator, index: Any, node: ast.Subscript) -> Any:
+    """``T.StridedTensor[[M, N], [stride_m, stride_n], dtype]``."""
+    if not isinstance(index, tuple) or len(index) != 3 or not all(isinstance(part, (tuple, list)) for part in index[:2]):
+        return unknown("tensor annotation")
+    shape, strides = (tuple(_extent(plain(p)) for p in part) for part in index[:2])
+    return TensorType(shape, dtype_name(index[2]) or dtypes.UNKNOWN, GLOBAL, strides, ev.span(node))
+
+
 def _extent(value: Any) -> Any:
     from ...ir.build import const
 
