@@ -30,6 +30,7 @@ class Child:
         self._process: asyncio.subprocess.Process | None = None
         self._turn: asyncio.Lock | None = None
         self._printed: _Printed | None = None
+        self._killed: asyncio.subprocess.Process | None = None
 
     async def request(self, request: dict[str, Any], timeout: float, report: Callable[[str], None] | None = None) -> dict[str, Any]:
         """The answer, or ``{"error": ...}`` telling what became of the process."""
@@ -39,12 +40,12 @@ class Child:
             try:
                 reply = await asyncio.wait_for(self._exchange(request, report), timeout)
             except (TimeoutError, asyncio.TimeoutError):
-                self.kill()
+                await self.end()
                 return {"error": f"it took longer than {timeout:.0f} s and was ended"}
             except (ConnectionError, EOFError):
                 return {"error": f"the process that did it ended ({await self._how_it_ended()}); the next request starts a new one"}
             except ValueError:  # readline: the line is longer than the limit; json: no line of ours
-                self.kill()
+                await self.end()
                 return {"error": f"its answer is longer than {_LINE_LIMIT >> 20} MiB or damaged; it was ended"}
             except asyncio.CancelledError:
                 self.kill()
@@ -95,16 +96,18 @@ class Child:
 
     async def end(self) -> None:
         """End the process and wait until it is gone."""
-        process = self._process
         self.kill()
-        if process is not None:
-            await process.wait()
+        if self._killed is not None:
+            await self._killed.wait()
+        if self._printed is not None and self._printed.task is not None:
+            await asyncio.wait([self._printed.task], timeout=1.0)
 
     def kill(self) -> None:
         """End the process and what it started."""
         process, self._process = self._process, None
         if process is None or process.returncode is not None:
             return
+        self._killed = process
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except (AttributeError, ProcessLookupError, PermissionError):
