@@ -8,6 +8,7 @@ import pytest
 from emit_support import prim
 from tilec.build.nvcc import compile_source, find_nvcc
 from tilec.emit.cuda import emit_cuda
+from tilec.ir import dtypes
 from tilec.ir.buffer import GLOBAL, LOCAL, SHARED_DYN, Buffer
 from tilec.ir.build import binary, cast, const, select
 from tilec.ir.expr import Call, Load, Var
@@ -37,7 +38,7 @@ def add_program(dtype: str = "float16", n: int = 4096, vector: int = 8) -> TileP
             Evaluate(line(4), Call("void", None, "sync_threads", ())),
             For(line(5), w, const(0), const(vector), (Store(line(5), c, (place + w,), total),), "vectorized"))
     launch = Launch(line(1), (const(n // (128 * vector)),), (bx,), (const(128), const(1), const(1)), body,
-                    {"thread_vars": (tx, Var("int32", None, "ty", "thread"), Var("int32", None, "tz", "thread")), "shared_bytes": 128 * vector * 2})
+                    {"thread_vars": (tx, Var("int32", None, "ty", "thread"), Var("int32", None, "tz", "thread")), "shared_bytes": 128 * vector * dtypes.bits(dtype) // 8})
     return TileProgram("add", [a, b, c], (launch,), line(1), path="kernel.py")
 
 
