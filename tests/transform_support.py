@@ -11,13 +11,20 @@ from tilec.ir.buffer import GLOBAL, Buffer
 from tilec.ir.program import TileProgram
 from tilec.ir.stmt import Alloc, Evaluate, For, If, Jump, Launch, Let, Store, While, walk
 from tilec.target.chips import find
-from tilec.transform.registry import run_passes
+from tilec.transform.registry import Pass, run_passes
+from tilec.transform.verify import verify
 
+# Between the lowering to threads and the planning of memory, buffers of tile operations have no declarations yet.
+_VERIFIED = ("canonical-indices", "software-pipeline", "expand-tiles", "guard-accesses", "infer-layouts", "insert-barriers")
 ALLOWED = (Alloc, Let, Store, For, While, If, Jump, Evaluate)
 
 
 def lowered(program: TileProgram, target: str = "sm_80") -> TileProgram:
-    made = run_passes(program, find(target))
+    def check(p: Pass, result: TileProgram) -> None:
+        if p.name in _VERIFIED:
+            assert verify(result, p.name == "insert-barriers") == [], p.name
+
+    made = run_passes(program, find(target), check)
     for launch in made.launches():
         assert all(isinstance(s, ALLOWED) for s in walk(launch.body))
     return made

@@ -2,21 +2,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from ..analysis.bounds import Ranges
 from ..analysis.digits import LoopDigits, fragment_access
 from ..analysis.divergence import Divergence
 from ..analysis.layout import THREAD, FragmentLayout, Replica
-from ..ir.buffer import BARRIER, CLUSTER_BARRIER, FRAGMENT, GLOBAL, TMEM, VAR, Buffer
-from ..ir.build import binary, const, const_int
-from ..ir.expr import Expr, Load, Var
+from ..ir.buffer import FRAGMENT, GLOBAL, TMEM, VAR
+from ..ir.build import binary, const, const_int, unary
+from ..ir.expr import Call, Expr, Load, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Launch, Let, Parallel, Stmt, Store, TileOp, While
 from ..ir.stmt import walk as walk_statements
 from .atomics import atomic_statement, lower_atomic_calls
 from .context import LaunchState, PassContext
+from .divergent import check_divergent
 from .errors import LoweringError
 from .layouts import fragment_accesses, static_extents
 from .matrix.lower import lower_matrix_op
@@ -25,11 +25,12 @@ from .operators import lower_operator
 from .parallel import LoopLowering, lower_parallel
 from .prologue import prepare_launch
 from .reduce import lower_reduction
-from .rewrite import map_children, map_expr, map_own
+from .rewrite import map_children, map_expr
 from .scan import lower_scan
-from .unit import Unit, unit
+from .unit import Unit, is_memory, unit
 
 _UNROLL_LIMIT = 64
+_PER_THREAD = ("atomic", "print", "device_assert", "annotate")  # operators that each thread may run for itself
 
 
 def lower_threads(program: TileProgram, ctx: PassContext) -> TileProgram:
@@ -46,11 +47,14 @@ class ThreadLowering:
         for var, extent in zip((*s.block_vars, *state.thread_vars), (*s.grid, *s.threads)):
             self.ranges.set_extent(var, extent)
         self.divergence = Divergence(s.body, state.thread_vars)
+        self.finish: list[Stmt] = []
+        self.loops: list[bool] = []  # of each enclosing loop, whether threads leave it at different times
+        self.uses_tiles = any(isinstance(x, Parallel) or (isinstance(x, TileOp) and x.op not in _PER_THREAD) for x in walk_statements(s.body))
         self.whole_block = FragmentLayout((), (), (Replica(state.threads, 1),) if state.threads > 1 else ())
 
     def launch(self) -> Launch:
-        start, finish = prepare_launch(self.s, self.state)
-        body = (*start, *self.body(self.s.body, False), *finish)
+        start, self.finish = prepare_launch(self.s, self.state)
+        body = (*start, *self.body(self.s.body, False), *self.finish)
         attrs = {**self.s.attrs, "thread_vars": self.state.thread_vars}
         return replace(self.s, body=body, attrs=attrs)
 
@@ -84,7 +88,7 @@ class ThreadLowering:
         if isinstance(s, While):
             return self._while(s, divergent)
         if isinstance(s, Jump):
-            return [s]
+            return self._jump(s, divergent)
         raise LoweringError(f"{type(s).__name__} cannot be lowered", s.span)
 
     def _converged(self, s: Stmt, divergent: bool, what: str) -> None:
@@ -113,22 +117,24 @@ class ThreadLowering:
         before, cond = self.expression(s.cond, s, divergent)
         inner = divergent or self.divergence.differs(s.cond)
         made = If(s.span, cond, self.body(s.then, inner), self.body(s.other, inner))
-        return [*before, made if not inner or divergent else _as_unit(made)]
+        return [*before, made if not inner or divergent else self._as_unit(made)]
 
     def _for(self, s: For, divergent: bool) -> list[Stmt]:
-        first, start = self.expression(s.start, s, divergent)
-        second, extent = self.expression(s.extent, s, divergent)
+        first, start = self._head(s.start, s, divergent)
+        second, extent = self._head(s.extent, s, divergent)
         self.ranges.set_extent(s.var, extent, start, s.step)
         inner = divergent or self.divergence.differs(s.start) or self.divergence.differs(s.extent)
         kind = self._loop_kind(s)
+        self.loops.append(inner)
         body = self.body(s.body, inner)
+        self.loops.pop()
         if kind == "vectorized":
             body = strip(body)
             kind = "vectorized" if _is_vector(s, body) else "unroll"
         made = For(s.span, s.var, start, extent, body, kind, s.step)
         if kind in ("vectorized",):
             return [*first, *second, unit((made,), s.span)]
-        return [*first, *second, made if not inner or divergent else _as_unit(made)]
+        return [*first, *second, made if not inner or divergent else self._as_unit(made)]
 
     def _loop_kind(self, s: For) -> str:
         if s.kind in ("unroll", "vectorized"):
@@ -139,12 +145,42 @@ class ThreadLowering:
         return "unroll" if scalar and count is not None and count <= _UNROLL_LIMIT else "serial"
 
     def _while(self, s: While, divergent: bool) -> list[Stmt]:
-        before, cond = self.expression(s.cond, s, divergent)
-        if before:
-            raise LoweringError("The condition of this while loop reads a fragment; copy the value to a T.alloc_var first.", s.span, "while-fragment")
         inner = divergent or self.divergence.differs(s.cond)
-        made = While(s.span, cond, self.body(s.body, inner))
-        return [made if not inner or divergent else _as_unit(made)]
+        self.loops.append(inner)
+        if self._reads_memory(s.cond):
+            # The condition is a statement of its own, so that barriers can go before it in every iteration.
+            before, cond = self.expression(s.cond, s, divergent)
+            name = Var("bool", s.span, "goes_on", "let")
+            head = (*before, unit((Let(s.span, name, cond),), s.span), If(s.span, unary("not", name), (Jump(s.span, "break"),)))
+            made = While(s.span, const(True), (*head, *self.body(s.body, inner)))
+        else:
+            made = While(s.span, self._plain(s.cond), self.body(s.body, inner))
+        self.loops.pop()
+        return [made if not inner or divergent else self._as_unit(made)]
+
+    def _as_unit(self, s: Stmt) -> Unit:
+        """Code of which threads run different parts synchronises as a whole; inside, each thread keeps to its own elements."""
+        check_divergent(s, self.state, self.ranges)
+        return unit(strip((s,)), s.span)
+
+    def _reads_memory(self, e: Expr) -> bool:
+        return any(isinstance(x, Load) and (is_memory(x.buffer) or x.buffer.scope == FRAGMENT) for x in walk_expr(e))
+
+    def _head(self, e: Expr, s: For, divergent: bool) -> tuple[list[Stmt], Expr]:
+        """A bound of a loop, read once."""
+        before, value = self.expression(e, s, divergent)
+        if not any(isinstance(x, (Load, Call)) for x in walk_expr(value)):
+            return before, value
+        name = Var(value.dtype, s.span, f"{s.var.name}_bound", "let")
+        self.ranges.set_value(name, value)
+        return [*before, unit((Let(s.span, name, value),), s.span)], name
+
+    def _jump(self, s: Jump, divergent: bool) -> list[Stmt]:
+        outside = s.kind == "return" or not (self.loops and self.loops[-1])
+        if divergent and outside and self.uses_tiles:
+            raise LoweringError(f"This {s.kind} is taken by some threads of the block only, but the code after it needs all of them (tile operations "
+                                "synchronise the block). Make its condition the same for all threads.", s.span, "divergent-jump")
+        return [*self.finish, s] if s.kind == "return" else [s]
 
     # -- scalar code ---------------------------------------------------------------------------------------------------------------
     def expression(self, e: Expr, s: Stmt, divergent: bool) -> tuple[list[Stmt], Expr]:
@@ -269,12 +305,6 @@ def _mentions(e: Expr, var: Var) -> bool:
     return any(x is var for x in walk_expr(e))
 
 
-def _as_unit(s: Stmt) -> Unit:
-    """Code of which threads run different parts synchronises as a whole."""
-    body = strip((s,))
-    return unit(body, s.span)
-
-
 def strip(body: Body) -> Body:
     """Units replaced by their statements."""
     out: list[Stmt] = []
@@ -303,6 +333,3 @@ def _is_vector(s: For, body: Body) -> bool:
     if any(b.scope == VAR for b, _ in places):
         return False
     return all(is_contiguous(b, i, lanes, None) for b, i in places)  # type: ignore[arg-type]
-
-
-__all__ = ["BARRIER", "CLUSTER_BARRIER", "Any", "Buffer", "ThreadLowering", "lower_threads", "map_own", "strip", "walk_statements"]
