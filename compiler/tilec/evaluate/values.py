@@ -61,7 +61,7 @@ class Api:
     name: str
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Function:
     """A function of the user's. ``kind``: ``plain``, ``macro``, ``prim_func``, ``lazy`` or ``eager`` (under tilelang.jit)."""
 
@@ -76,7 +76,7 @@ class Function:
     configs: Any = None  # of @tilelang.autotune
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Class:
     name: str
     namespace: dict[str, Any]
@@ -97,7 +97,7 @@ class Class:
         return MISSING
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Instance:
     """An object of a user's class."""
 
@@ -128,7 +128,7 @@ class Partial:
     kwargs: tuple[tuple[str, Any], ...]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class HostTensor:
     """A torch tensor of the host program, by shape and dtype."""
 
@@ -136,7 +136,7 @@ class HostTensor:
     dtype: str
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class TensorType:
     """``T.Tensor((M, N), dtype)`` as an annotation. ``strides`` None: compact."""
 
@@ -148,14 +148,14 @@ class TensorType:
     kind: str = "tensor"  # "tensor", "ptr" or "scalar"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Output:
     """``T.empty``: becomes a parameter that the runtime allocates."""
 
     type: TensorType
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LaunchValue:
     """``T.Kernel(...)`` before it is entered."""
 
@@ -166,7 +166,7 @@ class LaunchValue:
     grid_spans: tuple[Span, ...] = ()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LoopValue:
     """``T.serial(...)``, ``T.Parallel(...)``, ... before it is iterated."""
 
@@ -178,7 +178,7 @@ class LoopValue:
     span: Span | None = None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Compiled:
     """The result of calling a jitted factory on the host: a kernel at an instance."""
 

@@ -1,6 +1,7 @@
 """Scalar expressions of the tile program.
 
-Nodes are immutable and compare by identity (``equal`` compares by structure). Build them with Python's operators
+Nodes are never changed once made, and compare by identity (``equal`` compares by structure). They are not ``frozen``
+dataclasses: those take three times as long to define, which every start of the command would pay for. Build them with Python's operators
 on :class:`Expr` or with the functions of :mod:`tilec.ir.build`, which fold constants and promote types; the
 constructors here do neither.
 """
@@ -15,12 +16,17 @@ if TYPE_CHECKING:
     from .buffer import Buffer
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Expr:
     """Base of all scalar expressions. ``dtype`` is a canonical name of :mod:`tilec.ir.dtypes`."""
 
     dtype: str
     span: Span | None
+
+    def __repr__(self) -> str:
+        from .printer import expr_text
+
+        return f"<{type(self).__name__} {expr_text(self)}>"
 
     # Arithmetic goes through build.binary, which folds constants; imported late because build needs these classes.
     def _binary(self, op: str, other: Any, swap: bool = False) -> Expr:
@@ -42,14 +48,14 @@ class Expr:
     def __rmod__(self, other: Any) -> Expr: return self._binary("floormod", other, True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Const(Expr):
     """A literal: int, float (inf and nan included) or bool value of ``dtype``."""
 
     value: int | float | bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Var(Expr):
     """A scalar name, identified by the object itself.
 
@@ -62,7 +68,7 @@ class Var(Expr):
     kind: str = "let"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Unknown(Expr):
     """A value that static evaluation could not know. Rules stay silent about it, the compiler refuses it."""
 
@@ -77,7 +83,7 @@ COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 LOGICAL = frozenset(("and", "or"))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Binary(Expr):
     """``op`` is one of BINARY_OPS; both operands have the same dtype; comparisons and and/or yield bool."""
 
@@ -86,7 +92,7 @@ class Binary(Expr):
     b: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Unary(Expr):
     """``op``: ``neg``, ``not`` (logical), ``bitnot``."""
 
@@ -94,14 +100,14 @@ class Unary(Expr):
     a: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Cast(Expr):
     """Value conversion to ``dtype`` (round to nearest even; float to int truncates)."""
 
     a: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Select(Expr):
     """``T.if_then_else``: only the chosen side is evaluated (a load in the other side may be out of bounds)."""
 
@@ -110,7 +116,7 @@ class Select(Expr):
     other: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Load(Expr):
     """One element of a buffer; as many indices as the buffer has dimensions."""
 
@@ -118,7 +124,7 @@ class Load(Expr):
     indices: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Call(Expr):
     """A scalar function or intrinsic: ``exp``, ``exp2``, ``log``, ``sqrt``, ``rsqrt``, ``tanh``, ``abs``, ``infinity``,
     ``get_thread_binding`` ... (names as TileLang spells them), or, after lowering, a target intrinsic ``ptx.*``/``cuda.*``.

@@ -138,7 +138,7 @@ def head_text(s: Stmt) -> str:
     if isinstance(s, TileOp):
         args = ", ".join(f"{k}={_value_text(v)}" for k, v in s.args.items() if v is not None)
         return f"T.{s.op}({args})"
-    return repr(s)
+    return type(s).__name__
 
 
 def _for_text(s: For) -> str:

@@ -1,6 +1,6 @@
 """Statements of the tile program.
 
-A body is a tuple of statements. Statements are immutable and compare by identity; every one has the span of the
+A body is a tuple of statements. Statements are never changed once made and compare by identity; every one has the span of the
 user's statement it came from, which lowering hands on, so that each line of output can be traced to a source line.
 """
 from __future__ import annotations
@@ -15,19 +15,24 @@ from .expr import Expr, Var
 Body = tuple["Stmt", ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Stmt:
     span: Span | None
 
+    def __repr__(self) -> str:
+        from .printer import head_text
 
-@dataclass(frozen=True, eq=False)
+        return f"<{type(self).__name__} {head_text(self)}>"
+
+
+@dataclass(eq=False, repr=False)
 class Alloc(Stmt):
     """A buffer comes into being here (its scope says where)."""
 
     buffer: Buffer
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Let(Stmt):
     """``var`` names the value from here to the end of the enclosing body."""
 
@@ -35,7 +40,7 @@ class Let(Stmt):
     value: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Store(Stmt):
     """``buffer[indices] = value``; the value has the buffer's dtype."""
 
@@ -44,7 +49,7 @@ class Store(Stmt):
     value: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class For(Stmt):
     """``for var in range(start, start + extent * step, step)``.
 
@@ -61,7 +66,7 @@ class For(Stmt):
     attrs: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Parallel(Stmt):
     """``T.Parallel``: the iterations of a box, in no order, spread over the block's threads. Bounds start at 0."""
 
@@ -71,27 +76,27 @@ class Parallel(Stmt):
     attrs: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class While(Stmt):
     cond: Expr
     body: Body
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class If(Stmt):
     cond: Expr
     then: Body
     other: Body = ()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Jump(Stmt):
     """``break``, ``continue`` or ``return`` (leave the kernel)."""
 
     kind: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class TileOp(Stmt):
     """A tile operator or synchronisation, by TileLang's name; the table of operands is in ``tilec/ir/ops.py``.
 
@@ -108,14 +113,14 @@ class TileOp(Stmt):
         return value
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Evaluate(Stmt):
     """A scalar call for its effect (printing, thread synchronisation with a value, lowered intrinsics)."""
 
     value: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Launch(Stmt):
     """``with T.Kernel(*grid, threads=...) as block_vars``: the body runs once per block of the grid.
 

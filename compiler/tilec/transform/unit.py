@@ -13,7 +13,7 @@ from ..ir.stmt import walk as walk_statements
 from ..source.span import Span
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Unit(If):
     """The statements of one tile operation (``then``; the condition is always true). Barriers go between units, never inside.
 
