@@ -17,7 +17,8 @@ def variables(count):
     return tuple(Var("int32", None, f"i{k}", "loop") for k in range(count))
 
 
-@pytest.mark.parametrize("extents, threads, vector", [((64, 32), 128, 8), ((100,), 128, 1), ((7, 12), 32, 4), ((1, 300), 96, 4), ((3, 5, 8), 64, 2), ((2,), 64, 1)])
+@pytest.mark.parametrize("extents, threads, vector", [
+    ((64, 32), 128, 8), ((100,), 128, 1), ((7, 12), 32, 4), ((1, 300), 96, 4), ((3, 5, 8), 64, 2), ((2,), 64, 1)])
 def test_a_partition_visits_every_iteration_once_per_copy(extents, threads, vector):
     layout = row_major_partition(extents, threads, vector)
     assert layout.threads == threads
@@ -43,7 +44,8 @@ def value(total: DigitSum, digits: dict[Digit, int]) -> int:
     return total.constant + sum(p.weight * (digits[p.digit] // p.below % p.extent) for p in total.parts if p.digit is not None)
 
 
-@pytest.mark.parametrize("stride, extent", [(1, 4), (2, 2), (4, 8), (2, 8), (8, 2), (3, 2), (1, None), (4, None)])
+@pytest.mark.parametrize("stride, extent", [
+    (1, 4), (2, 2), (4, 8), (2, 8), (8, 2), (3, 2), (1, None), (4, None)])
 @pytest.mark.parametrize("constant", [0, 1, 8])
 def test_digits_of_sums(stride, extent, constant):
     low, high = Digit(0, 4, 1, REGISTER, 1), Digit(0, 8, 4, REGISTER, 4)

@@ -1,4 +1,4 @@
-"""What must hold between passes: checked in tests after each of them, and cheap enough to run in a debugging session."""
+"""What must hold between passes: checked in tests, and cheap enough to run in a debugging session."""
 from __future__ import annotations
 
 from ..ir.buffer import FRAGMENT, GLOBAL, TMEM, Buffer
@@ -16,7 +16,7 @@ class MalformedProgram(Exception):
 
 
 def verify(program: TileProgram, lowered: bool = False) -> None:
-    """Types and ranks of accesses; with ``lowered`` also that only thread statements are left, on memory that is placed."""
+    """Types and ranks of accesses; with ``lowered`` also that only thread statements are left, on placed memory."""
     for s in walk_statements(program.body):
         if isinstance(s, Store):
             _access(s.buffer, s.indices)
