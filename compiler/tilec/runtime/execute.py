@@ -293,12 +293,12 @@ class _Run:
         return found, ""
 
     # -- measuring -----------------------------------------------------------------------------------------------------
-    def _measure(self, kernel: Callable[..., Any], values: list[Any]) -> timing.Latency | None:
+    def _measure(self, kernel: Any, values: list[Any]) -> timing.Latency | None:
         if self.options.repeat <= 0:
             return None
         arguments = self._fresh(values)
         if self.on_gpu:
-            return timing.measure_cuda(lambda: kernel(*arguments), self.options.warmup, self.options.repeat)
+            return timing.measure_cuda(kernel.prepared(*arguments), self.options.warmup, self.options.repeat)
         return timing.measure_cpu(lambda: kernel(*arguments), self.options.warmup, self.options.repeat)
 
     def _rates(self, result: RunResult, values: list[Any]) -> None:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 from ..build.launch import C_TYPES, Driver, LaunchError
@@ -56,11 +57,15 @@ class GpuKernel:
         self._functions: dict[int, list[tuple[Any, ctypes.c_void_p]]] = {}
 
     def __call__(self, *arguments: Any) -> None:
+        self.prepared(*arguments)()
+
+    def prepared(self, *arguments: Any) -> Callable[[], None]:
+        """Check the arguments once; the function returned only launches, so that short kernels can be timed."""
         values = check_arguments(self._plan, arguments, "cuda")
         by_param = dict(zip(self._plan.params, arguments))
         device = next((a.device for a in arguments if hasattr(a, "device")), self._torch.device("cuda"))
+        launches = []
         with self._torch.cuda.device(device):
-            stream = self._torch.cuda.current_stream().cuda_stream
             for spec, function in self._loaded():
                 grid = [int(evaluate(e, values)) for e in spec.grid]
                 grid += [1] * (3 - len(grid))
@@ -68,7 +73,15 @@ class GpuKernel:
                     continue  # nothing to do: a tensor with an empty dimension
                 _check_grid(spec.name, grid)
                 passed = [_pointer(by_param[p]) if isinstance(p, Buffer) else _scalar(p, values[p]) for p in spec.arguments]
-                self._driver.launch(function, grid, spec.block, spec.shared_bytes, stream, passed)
+                launches.append((function, grid, spec.block, spec.shared_bytes, passed))
+
+        def launch() -> None:
+            with self._torch.cuda.device(device):
+                stream = self._torch.cuda.current_stream().cuda_stream
+                for function, grid, block, shared_bytes, passed in launches:
+                    self._driver.launch(function, grid, block, shared_bytes, stream, passed)
+
+        return launch
 
     def _loaded(self) -> list[tuple[Any, ctypes.c_void_p]]:
         """The functions in the current device's context."""

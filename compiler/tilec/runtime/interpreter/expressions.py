@@ -6,6 +6,8 @@ from typing import Any
 import torch
 
 from ...ir import dtypes
+from ...ir.buffer import Buffer
+from ...ir.build import const_int
 from ...ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var
 from .memory import Unsupported, compute_dtype, convert, wrap
 
@@ -20,13 +22,25 @@ def evaluate(state: Any, e: Expr, mask: torch.Tensor | None) -> torch.Tensor:
 
 def integer(state: Any, e: Expr) -> int:
     """A value that is the same for all iterations, as a number."""
-    value = evaluate(state, e, None)
+    value = state.settled(lambda: evaluate(state, e, None))
     if value.numel() != 1:
         first = value.reshape(-1)[0]
         if not bool((value == first).all()):
-            raise Unsupported("a bound or condition that differs between threads", e.span)
+            raise Unsupported("a bound or place that differs between threads", e.span)
         value = first
     return int(value.item())
+
+
+def indices_of(state: Any, buffer: Buffer, indices: Any, mask: torch.Tensor | None) -> list[torch.Tensor]:
+    """The indices of an access; constant negative ones count from the end."""
+    found = []
+    for dim, e in enumerate(indices):
+        value = const_int(e)
+        if value is not None:
+            found.append(torch.tensor(value + state.shape(buffer)[dim] if value < 0 and dim < buffer.ndim else value))
+        else:
+            found.append(state.settled(lambda e=e: evaluate(state, e, mask)))
+    return found
 
 
 def _const(state: Any, e: Const, mask: Any) -> torch.Tensor:
@@ -36,7 +50,12 @@ def _const(state: Any, e: Const, mask: Any) -> torch.Tensor:
 def _var(state: Any, e: Var, mask: Any) -> torch.Tensor:
     value = state.values.get(e)
     if value is None:
+        if e.kind == "thread":
+            raise Unsupported(f"{e.name}, the number of a thread, inside T.Parallel", e.span)
         raise Unsupported(f"the value of {e.name} is not known", e.span)
+    taint = state.tainted_values.get(e)
+    if taint is not None:
+        state.pending.append(taint)
     return value
 
 
@@ -135,8 +154,7 @@ def _select(state: Any, e: Select, mask: Any) -> torch.Tensor:
 
 
 def _load(state: Any, e: Load, mask: Any) -> torch.Tensor:
-    indices = [evaluate(state, i, mask) for i in e.indices]
-    return state.load(e.buffer, indices, mask, e.span)
+    return state.load(e.buffer, indices_of(state, e.buffer, e.indices, mask), mask, e.span)
 
 
 # -- functions ----------------------------------------------------------------------------------------------------------------

@@ -41,11 +41,57 @@ def compute_dtype(dtype: str) -> torch.dtype:
 
 @dataclass
 class Storage:
-    """``values`` flat; ``written`` flat booleans (None: everything counts as written); ``writer`` ids of statements (outputs only)."""
+    """``values`` flat; ``written`` flat booleans (None: everything counts as written); ``writer`` ids of statements (outputs only).
+
+    ``source``: the storage that a view with another data type shares; it holds the knowledge of what was written.
+    ``lane``: of memory that each thread has for itself, the iterations it was spread over (None: one copy stands for all).
+    ``origin``: where a value that depends on unwritten memory came from, for those elements that hold such a value.
+    """
 
     values: torch.Tensor
     written: torch.Tensor | None
     writer: torch.Tensor | None = None
+    source: Storage | None = None
+    lane: torch.Tensor | None = None
+    origin: Any = None
+    complete: bool = False  # every element is known to be written
+
+    def unwritten(self, where: torch.Tensor) -> torch.Tensor | None:
+        """Which of some elements nothing has written; None for none."""
+        if self.source is not None:
+            return self._unwritten_source(where)
+        if self.written is None or self.complete:
+            return None
+        self.complete = bool(self.written.all())
+        if self.complete:
+            return None
+        fresh = ~self.written[where]
+        return fresh if bool(fresh.any()) else None
+
+    def mark(self, where: torch.Tensor, written: Any = True) -> None:
+        """Note that elements were written; ``written`` False or a tensor of booleans where what was written means nothing."""
+        if self.source is not None:
+            for part in self._source_elements(where):
+                self.source.mark(part, written)
+        elif self.written is not None:
+            self.written[where] = written
+            self.complete = self.complete and written is True
+
+    def _source_elements(self, where: torch.Tensor) -> list[torch.Tensor]:
+        assert self.source is not None
+        mine, theirs = self.values.element_size(), self.source.values.element_size()
+        if mine <= theirs:
+            return [torch.div(where * mine, theirs, rounding_mode="floor")]
+        return [where * (mine // theirs) + i for i in range(mine // theirs)]
+
+    def _unwritten_source(self, where: torch.Tensor) -> torch.Tensor | None:
+        assert self.source is not None
+        result = None
+        for part in self._source_elements(where):
+            fresh = self.source.unwritten(part)
+            if fresh is not None:
+                result = fresh if result is None else result | fresh
+        return result
 
 
 class Memory:
@@ -54,11 +100,11 @@ class Memory:
     def __init__(self) -> None:
         self.storages: dict[Buffer, Storage] = {}
 
-    def bind(self, buffer: Buffer, tensor: torch.Tensor, track_writer: bool) -> None:
-        """A parameter: element (i, j) at the tensor's own strides, through a flat view of its storage order."""
-        flat = tensor.view(-1) if tensor.is_contiguous() else tensor.reshape(-1)
-        writer = torch.full((flat.numel(),), -1, dtype=torch.int32) if track_writer else None
-        self.storages[buffer] = Storage(flat, None, writer)
+    def bind(self, buffer: Buffer, tensor: torch.Tensor) -> None:
+        """A parameter: a flat view of the tensor's memory, which element (i, j) is found in by the buffer's strides."""
+        span = 1 + sum((extent - 1) * step for extent, step in zip(tensor.shape, tensor.stride())) if tensor.numel() else 0
+        flat = torch.as_strided(tensor, (span,), (1,), tensor.storage_offset())
+        self.storages[buffer] = Storage(flat, None, torch.full((span,), -1, dtype=torch.int32))
 
     def allocate(self, buffer: Buffer, shape: Sequence[int]) -> None:
         if buffer.view_of is not None:
@@ -67,18 +113,17 @@ class Memory:
         total = 1
         for extent in shape:
             total *= extent
-        values = torch.zeros(total, dtype=torch_dtype(buffer.dtype))
-        self.storages[buffer] = Storage(values, torch.zeros(total, dtype=torch.bool))
+        self.storages[buffer] = Storage(poison(torch_dtype(buffer.dtype), total), torch.zeros(total, dtype=torch.bool))
 
     def _view(self, buffer: Buffer) -> Storage:
         assert buffer.view_of is not None
-        source = self.storages[buffer.view_of]
+        source = self.of(buffer.view_of)
         if buffer.dtype == buffer.view_of.dtype:
             return source
         target = torch_dtype(buffer.dtype)
         if dtypes.bits(buffer.dtype) != target.itemsize * 8 or dtypes.bits(buffer.view_of.dtype) != source.values.dtype.itemsize * 8:
             raise Unsupported(f"a view of {buffer.view_of.dtype} as {buffer.dtype}", buffer.span)
-        return Storage(source.values.view(target), None)
+        return Storage(source.values.view(target), None, source=source)
 
     def of(self, buffer: Buffer) -> Storage:
         if buffer not in self.storages:
@@ -86,10 +131,23 @@ class Memory:
         return self.storages[buffer]
 
 
+def poison(kind: torch.dtype, total: int) -> torch.Tensor:
+    """Memory that nothing has written: NaN, or the bytes 0x55."""
+    if kind.is_floating_point:
+        return torch.full((total,), float("nan")).to(kind)
+    if kind == torch.bool:
+        return torch.zeros(total, dtype=kind)
+    return torch.full((total * kind.itemsize,), 0x55, dtype=torch.uint8).view(kind)
+
+
 def wrap(value: torch.Tensor, dtype: str) -> torch.Tensor:
     """Integers of types held in a wider torch type wrap around."""
     if dtype in ("uint16", "uint32"):
         return value & (2 ** dtypes.bits(dtype) - 1)
+    if dtype == "uint4":
+        return value & 15
+    if dtype == "int4":
+        return ((value & 15) ^ 8) - 8
     return value
 
 

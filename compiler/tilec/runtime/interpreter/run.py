@@ -14,7 +14,7 @@ from ...ir.expr import Call, Expr, Var, walk
 from ...ir.program import TileProgram
 from ...ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Launch, Let, Parallel, Stmt, Store, TileOp, While, expressions
 from ...ir.stmt import walk as walk_statements
-from .expressions import evaluate, integer
+from .expressions import evaluate, indices_of, integer
 from .memory import Unsupported, compute_dtype, convert
 from .state import Fault, State
 from .tiles import execute_tile
@@ -54,11 +54,25 @@ def interpret(program: TileProgram, arguments: Sequence[Any], *, seconds: float 
     Raises Unsupported (with a place) for what has no tile semantics here, OutOfTime when ``seconds`` are used up.
     """
     runner = _Runner(State(), None if seconds is None else time.monotonic() + seconds, progress)
-    runner.bind(program, arguments)
-    runner.body(program.body, None)
     state = runner.state
-    writers = {b: s.writer for b, s in state.memory.storages.items() if s.writer is not None}
-    return InterpreterResult(state.faults, state.statements, writers)
+    runner.bind(program, arguments)
+    try:
+        runner.body(program.body, None)
+    except Unsupported as error:
+        if error.span is None and state.statement is not None:
+            error.span = state.statement.span
+        raise
+    return InterpreterResult(state.faults, state.statements, _writers(program, arguments, state))
+
+
+def _writers(program: TileProgram, arguments: Sequence[Any], state: State) -> dict[Buffer, torch.Tensor]:
+    """The writers of each tensor's elements, in the order of its indices."""
+    found: dict[Buffer, torch.Tensor] = {}
+    for param, value in zip(program.params, arguments):
+        storage = state.memory.storages.get(param) if isinstance(param, Buffer) else None
+        if storage is not None and storage.writer is not None:
+            found[param] = torch.as_strided(storage.writer, tuple(value.shape), value.stride()).reshape(-1)  # type: ignore[index]
+    return found
 
 
 class _Runner:
@@ -81,9 +95,9 @@ class _Runner:
         for extent, size in zip(buffer.shape, tensor.shape):
             if isinstance(extent, Var) and extent not in self.state.values:
                 self.state.values[extent] = torch.tensor(size, dtype=compute_dtype(extent.dtype))
-        if not tensor.is_contiguous():
+        if buffer.strides is None and not tensor.is_contiguous():
             raise Unsupported(f"the tensor for {buffer.name} is not contiguous")
-        self.state.memory.bind(buffer, tensor, True)
+        self.state.memory.bind(buffer, tensor)
 
     def _tick(self) -> None:
         if self.deadline is not None and time.monotonic() > self.deadline:
@@ -93,115 +107,137 @@ class _Runner:
     def body(self, statements: Body, mask: torch.Tensor | None) -> None:
         for s in statements:
             self.state.statement = s
+            self.state.pending.clear()
             _HANDLERS[type(s)](self, s, mask)
 
     def launch(self, s: Launch, mask: Any) -> None:
-        grid = [integer(self.state, e) for e in s.grid]
-        self.state.safe_values = {b: (v.value if hasattr(v, "value") else v) for b, v in s.attrs.get("safe_values", {}).items()}
-        total = 1
-        for extent in grid:
-            total *= extent
-        threads = self._threads(s)
+        state = self.state
+        grid = [integer(state, e) for e in s.grid]
+        state.safe_values = {b: (v.value if hasattr(v, "value") else v) for b, v in s.attrs.get("safe_values", {}).items()}
+        state.threads = _product([integer(state, t) for t in s.threads])
+        state.blocks = _product(grid)
+        used = self._thread_vars(s)
         # x moves fastest, as blocks are numbered on a GPU
         for number, reversed_block in enumerate(itertools.product(*[range(e) for e in reversed(grid)])):
             self._tick()
             if self.progress is not None:
-                self.progress(number, total)
+                self.progress(number, state.blocks)
             for var, index in zip(s.block_vars, reversed(reversed_block)):
-                self.state.values[var] = torch.tensor(index, dtype=torch.int32)
-            self.state.phases.clear()
-            self.state.arrivals.clear()
+                state.values[var] = torch.tensor(index, dtype=torch.int32)
+            state.phases.clear()
+            state.arrivals.clear()
             try:
-                self.body(s.body, threads)
+                self._block(s, used)
             except _Return:
                 continue
 
-    def _threads(self, s: Launch) -> torch.Tensor | None:
-        """Kernels that name their thread run with all threads at once, each name a tensor over them."""
-        variables = s.attrs.get("thread_vars", ())
-        used = [v for v in variables if any(p is v for x in walk_statements(s.body) for e in expressions(x) for p in walk(e))]
+    def _thread_vars(self, s: Launch) -> tuple[Var, ...]:
+        return tuple(v for v in s.attrs.get("thread_vars", ()) if any(p is v for x in walk_statements(s.body) for e in expressions(x) for p in walk(e)))
+
+    def _block(self, s: Launch, used: tuple[Var, ...]) -> None:
+        """Kernels that name their thread run with all threads at once, each name a tensor over them, statement by statement."""
         if not used:
-            return None
-        tile = next((x for x in walk_statements(s.body) if isinstance(x, Parallel) or (isinstance(x, TileOp) and x.op not in _THREAD_SAFE)), None)
-        if tile is not None:
-            raise Unsupported("the kernel uses thread indices together with tile operators; compare with a reference function instead "
-                              "(--against reference)", tile.span)
-        if any(isinstance(x, Alloc) and x.buffer.scope in ("local", "local.var") for x in walk_statements(s.body)):
-            raise Unsupported("the kernel keeps values per thread, which the tile interpreter does not model; compare with a reference "
-                              "function instead (--against reference)", s.span)
+            self.body(s.body, None)
+            return
         extents = [integer(self.state, t) for t in s.threads]
-        grids = torch.meshgrid(*[torch.arange(e, dtype=torch.int32) for e in extents], indexing="ij")
-        for var, values in zip(variables, grids):
-            self.state.values[var] = values.reshape(-1)
-        return torch.ones(extents[0] * extents[1] * extents[2], dtype=torch.bool)
+        numbers = torch.arange(self.state.threads, dtype=torch.int32)
+        for position, var in enumerate(s.attrs["thread_vars"]):
+            below = _product(extents[:position])
+            self.state.values[var] = (numbers // below) % extents[position]
+        saved = self.state.enter_lanes(numbers.to(torch.int64), True)
+        try:
+            self.body(s.body, torch.ones(self.state.threads, dtype=torch.bool))
+        finally:
+            self.state.leave_lanes(saved)
 
     def alloc(self, s: Alloc, mask: Any) -> None:
         if s.buffer.scope not in (BARRIER, CLUSTER_BARRIER):
             self.state.allocate(s.buffer)
 
     def let(self, s: Let, mask: Any) -> None:
-        self.state.values[s.var] = evaluate(self.state, s.value, mask)
+        value, taint = self.state.tainted(lambda: evaluate(self.state, s.value, mask))
+        self.state.values[s.var] = value
+        self.state.tainted_values.pop(s.var, None)
+        if taint is not None:
+            self.state.tainted_values[s.var] = taint
 
     def store(self, s: Store, mask: Any) -> None:
-        value = convert(evaluate(self.state, s.value, mask), s.value.dtype, s.buffer.dtype)
-        indices = [evaluate(self.state, i, mask) for i in s.indices]
-        self.state.store(s.buffer, indices, value, mask, s.span)
+        value, taint = self.state.tainted(lambda: evaluate(self.state, s.value, mask))
+        value = convert(value, s.value.dtype, s.buffer.dtype)
+        self.state.store(s.buffer, indices_of(self.state, s.buffer, s.indices, mask), value, mask, s.span, taint)
 
     def loop(self, s: For, mask: Any) -> None:
-        start, extent = integer(self.state, s.start), integer(self.state, s.extent)
+        start, extent = self._bound(s.start, mask), self._bound(s.extent, mask)
         kind = compute_dtype(s.var.dtype)
-        for i in range(extent):
+        for i in range(int(extent.max()) if extent.numel() else 0):
             self._tick()
-            self.state.values[s.var] = torch.tensor(start + i * s.step, dtype=kind)
+            self.state.values[s.var] = (start + i * s.step).to(kind)
+            active = mask
+            if extent.numel() > 1:  # some iterations or threads go round more often than others
+                active = (i < extent) if mask is None else mask & (i < extent)
             try:
-                self.body(s.body, mask)
+                self.body(s.body, active)
             except _Break:
                 break
             except _Continue:
                 continue
 
+    def _bound(self, e: Expr, mask: Any) -> torch.Tensor:
+        value = self.state.settled(lambda: evaluate(self.state, e, mask)).to(torch.int64)
+        if mask is not None and value.numel() > 1:
+            value = torch.where(mask, value, torch.zeros_like(value))
+        first = value.reshape(-1)[0] if value.numel() else value
+        return first if bool((value == first).all()) else value
+
     def parallel(self, s: Parallel, mask: torch.Tensor | None) -> None:
-        if mask is not None and mask.ndim:
-            raise Unsupported("T.Parallel inside a loop over threads", s.span)
-        extents = [integer(self.state, e) for e in s.extents]
-        saved = {v: self.state.values.get(v) for v in s.vars}
+        state = self.state
+        if state.lane is not None and not state.lanes_are_threads:
+            raise Unsupported("T.Parallel inside T.Parallel", s.span)
+        if mask is not None and not bool(mask.any()):
+            return
+        extents = [integer(state, e) for e in s.extents]
+        hidden = {v: x for v, x in state.values.items() if v.kind == "thread" or v in s.vars or x.numel() > 1}
+        for var in hidden:
+            del state.values[var]
         for position, (var, extent) in enumerate(zip(s.vars, extents)):
             shape = [1] * len(extents)
             shape[position] = extent
-            self.state.values[var] = torch.arange(extent, dtype=compute_dtype(var.dtype)).reshape(shape)
-        if all(extents):
-            self.body(s.body, torch.ones(extents, dtype=torch.bool))
-        for var, value in saved.items():
-            if value is not None:
-                self.state.values[var] = value
+            state.values[var] = torch.arange(extent, dtype=compute_dtype(var.dtype)).reshape(shape)
+        saved = state.enter_lanes(torch.arange(_product(extents)).reshape(extents), False)
+        try:
+            if all(extents):
+                self.body(s.body, torch.ones(extents, dtype=torch.bool))
+        finally:
+            state.leave_lanes(saved)
+            state.values.update(hidden)
 
     def while_loop(self, s: While, mask: Any) -> None:
         for _ in range(MAX_WHILE):
             self._tick()
-            if not self._uniform(s.cond, mask):
+            active = self._condition(s.cond, mask)
+            if not bool(active.any()):
                 return
             try:
-                self.body(s.body, mask)
+                self.body(s.body, mask if active.numel() == 1 else active)
             except _Break:
                 return
             except _Continue:
                 continue
-        self.state.fault("barrier", f"this loop still runs after {MAX_WHILE} iterations", s.span)
+        self.state.fault("loop", f"this loop still runs after {MAX_WHILE} iterations", s.span)
 
-    def _uniform(self, cond: Expr, mask: torch.Tensor | None) -> bool:
-        value = evaluate(self.state, cond, mask)
-        if value.numel() > 1 and bool(value.any()) != bool(value.all()):
-            raise Unsupported("a while loop whose condition differs between threads", cond.span)
-        return bool(value.reshape(-1)[0])
+    def _condition(self, cond: Expr, mask: torch.Tensor | None) -> torch.Tensor:
+        """Where a condition holds, of the iterations that take part; one element if it is the same for all."""
+        value = self.state.settled(lambda: evaluate(self.state, cond, mask))
+        return value if value.numel() == 1 or mask is None else value & mask
 
     def branch(self, s: If, mask: torch.Tensor | None) -> None:
-        cond = evaluate(self.state, s.cond, mask)
+        cond = self._condition(s.cond, mask)
         if cond.numel() == 1:
             self.body(s.then if bool(cond) else s.other, mask)
             return
-        then, other = (cond, ~cond) if mask is None else (cond & mask, ~cond & mask)
-        if bool(then.any()):
-            self.body(s.then, then)
+        other = ~cond if mask is None else ~cond & mask
+        if bool(cond.any()):
+            self.body(s.then, cond)
         if s.other and bool(other.any()):
             self.body(s.other, other)
 
@@ -212,26 +248,26 @@ class _Runner:
 
     def evaluate(self, s: Evaluate, mask: Any) -> None:
         if isinstance(s.value, Call) and s.value.op.startswith("atomic_"):
-            self.state.atomic_element(s.value, mask)
+            self.state.atomic_element(s.value, mask, need_old=False)
         else:
             evaluate(self.state, s.value, mask)
 
     def tile(self, s: TileOp, mask: torch.Tensor | None) -> None:
-        if mask is not None and s.op == "atomic" and s.args.get("src") is None:
-            self._masked_atomic(s, mask)
-            return
-        if mask is not None and s.op not in _THREAD_SAFE:
-            raise Unsupported(f"T.{s.op} inside a parallel loop", s.span)
-        execute_tile(self.state, s)
-
-    def _masked_atomic(self, s: TileOp, mask: torch.Tensor) -> None:
-        dst = s.region("dst")
-        indices = [evaluate(self.state, m, mask) for m in dst.mins]
-        value = convert(evaluate(self.state, s.args["value"], mask), s.args["value"].dtype, dst.dtype)
-        self.state.update(dst.buffer, indices, value.expand(mask.shape), s.args["kind"], mask, s.span)
+        single = s.op == "atomic" and (s.args.get("src") is None or s.args["kind"] in ("addx2", "addx4"))
+        if self.state.lane is not None and not self.state.lanes_are_threads and not single and s.op not in _PARALLEL_SAFE:
+            raise Unsupported(f"T.{s.op} inside T.Parallel", s.span)
+        if mask is None or bool(mask.any()):
+            execute_tile(self.state, s, mask)
 
 
-_THREAD_SAFE = {"sync_threads", "sync_warp", "annotate", "print", "atomic", "fence_proxy_async", "device_assert"}
+def _product(extents: list[int]) -> int:
+    total = 1
+    for extent in extents:
+        total *= extent
+    return total
+
+
+_PARALLEL_SAFE = {"sync_threads", "sync_warp", "annotate", "print", "fence_proxy_async", "device_assert"}
 _HANDLERS: dict[type, Any] = {
     Launch: _Runner.launch, Alloc: _Runner.alloc, Let: _Runner.let, Store: _Runner.store, For: _Runner.loop, Parallel: _Runner.parallel,
     While: _Runner.while_loop, If: _Runner.branch, Jump: _Runner.jump, Evaluate: _Runner.evaluate, TileOp: _Runner.tile,

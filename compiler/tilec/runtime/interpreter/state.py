@@ -1,25 +1,29 @@
 """The state of an interpretation: memory, variables, faults, barriers."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from ...ir import dtypes
-from ...ir.buffer import GLOBAL, Buffer
-from ...ir.expr import Call, Expr, Var
+from ...ir.buffer import DESCRIPTOR, GLOBAL, LOCAL, VAR, Buffer
+from ...ir.expr import Call, Var
 from ...ir.stmt import Stmt
 from ...source.span import Span
-from .expressions import compute, evaluate, integer
-from .memory import Memory, Unsupported, compute_dtype, convert
+from .expressions import compute, evaluate, indices_of, integer
+from .memory import Memory, Storage, Unsupported, compute_dtype, convert
+from .taint import Taint, union
 
 MAX_FAULTS = 20
+PRIVATE = (LOCAL, VAR, DESCRIPTOR)  # scopes of memory that each thread has for itself
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class Fault:
-    """``kind``: ``out-of-bounds``, ``uninitialised-read``, ``barrier`` or ``assertion``."""
+    """``kind``: ``out-of-bounds``, ``uninitialised-read``, ``barrier``, ``assertion`` or ``loop``."""
 
     kind: str
     message: str
@@ -28,6 +32,9 @@ class Fault:
 
 @dataclass
 class State:
+    """``lane``: inside a parallel loop or a kernel written for threads, the number of each iteration or thread, in the shape
+    that expressions there broadcast to; ``lanes_are_threads`` tells which of the two."""
+
     memory: Memory = field(default_factory=Memory)
     values: dict[Var, torch.Tensor] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
@@ -37,6 +44,13 @@ class State:
     phases: dict[tuple[Buffer, int], int] = field(default_factory=dict)  # completed phases of each mbarrier
     arrivals: dict[tuple[Buffer, int], int] = field(default_factory=dict)
     shapes: dict[Buffer, tuple[int, ...]] = field(default_factory=dict)
+    lane: torch.Tensor | None = None
+    lanes_are_threads: bool = False
+    threads: int = 1
+    blocks: int = 1
+    tainted_values: dict[Var, Taint] = field(default_factory=dict)
+    pending: list[Taint] = field(default_factory=list)  # met while evaluating, not yet answered for
+    _spread: list[Storage] = field(default_factory=list)
     _ids: dict[int, int] = field(default_factory=dict)
 
     def fault(self, kind: str, message: str, span: Span | None) -> None:
@@ -53,6 +67,26 @@ class State:
             self.statements.append(self.statement)
         return self._ids[id(self.statement)]
 
+    # -- meaningless values ----------------------------------------------------------------------------------------
+    def tainted(self, work: Callable[[], _T]) -> tuple[_T, Taint | None]:
+        """A result and which of its elements depend on unwritten memory."""
+        saved, self.pending = self.pending, []
+        try:
+            value = work()
+            return value, union(self.pending)
+        finally:
+            self.pending = saved
+
+    def settled(self, work: Callable[[], _T]) -> _T:
+        """A result that decides something: an index, a bound, a condition."""
+        value, taint = self.tainted(work)
+        self.report(taint)
+        return value
+
+    def report(self, taint: Taint | None) -> None:
+        if taint is not None and bool(taint.mask.any()):
+            self.fault("uninitialised-read", taint.message, taint.span)
+
     # -- shapes and addresses ------------------------------------------------------------------------------------
     def shape(self, buffer: Buffer) -> tuple[int, ...]:
         if buffer not in self.shapes:
@@ -63,7 +97,7 @@ class State:
         self.shapes.pop(buffer, None)
         self.memory.allocate(buffer, self.shape(buffer))
 
-    def _strides(self, buffer: Buffer) -> list[int]:
+    def strides(self, buffer: Buffer) -> list[int]:
         if buffer.strides is not None:
             return [integer(self, s) for s in buffer.strides]
         strides, step = [], 1
@@ -79,26 +113,76 @@ class State:
             raise Unsupported(f"{buffer.name} has {len(shape)} dimensions but is accessed with {len(indices)} indices")
         total: Any = torch.zeros((), dtype=torch.int64)
         inside: Any = torch.ones((), dtype=torch.bool)
-        for index, extent, stride in zip(indices, shape, self._strides(buffer)):
+        for index, extent, stride in zip(indices, shape, self.strides(buffer)):
             index = index.to(torch.int64)
-            if index.numel() == 1 and -extent <= int(index) < 0:
-                index = index + extent  # constant negative indices count from the end
             inside = inside & (index >= 0) & (index < extent)
             total = total + index * stride
-        return total, inside
+        if buffer.offset is not None:
+            total = total + integer(self, buffer.offset)
+        return self._of_lane(buffer, total), inside
+
+    # -- memory of single threads ------------------------------------------------------------------------------------
+    def is_private(self, buffer: Buffer) -> bool:
+        """Whether each lane has its own copy."""
+        return self.lane is not None and buffer.storage().scope in PRIVATE
+
+    def _of_lane(self, buffer: Buffer, flat: torch.Tensor) -> torch.Tensor:
+        if not self.is_private(buffer):
+            return flat
+        lane = self.lane
+        assert lane is not None
+        storage = self._spread_out(buffer)
+        if flat.ndim > lane.ndim:
+            lane = lane.reshape(*lane.shape, *[1] * (flat.ndim - lane.ndim))
+        return lane * (storage.values.numel() // max(lane.numel(), 1)) + flat
+
+    def _spread_out(self, buffer: Buffer) -> Storage:
+        """One copy for each lane, each beginning as the one there was."""
+        storage = self.memory.of(buffer)
+        lane = self.lane
+        assert lane is not None
+        if storage.lane is lane:
+            return storage
+        if storage.source is not None:
+            raise Unsupported(f"{buffer.name}, a view with another data type of memory that each thread has for itself", buffer.span)
+        if storage.lane is not None:
+            raise Unsupported(f"{buffer.name}, which each thread has for itself, inside T.Parallel")
+        storage.values = storage.values.repeat(lane.numel())
+        assert storage.written is not None
+        storage.written = storage.written.repeat(lane.numel())
+        storage.lane = lane
+        self._spread.append(storage)
+        return storage
+
+    def enter_lanes(self, lane: torch.Tensor, threads: bool) -> tuple[Any, ...]:
+        """Begin executing for many iterations or threads at once; the answer is for :meth:`leave_lanes`."""
+        saved = (self.lane, self.lanes_are_threads, self._spread)
+        self.lane, self.lanes_are_threads, self._spread = lane, threads, []
+        return saved
+
+    def leave_lanes(self, saved: tuple[Any, ...]) -> None:
+        """Threads' own memory becomes one copy again; where the copies differ nobody can tell what a thread holds."""
+        lanes = self.lane.numel() if self.lane is not None else 1
+        for storage in self._spread:
+            values, written = storage.values.view(lanes, -1), storage.written.view(lanes, -1)  # type: ignore[union-attr]
+            last = values[-1:]
+            same = ((values == last) | ((values != values) & (last != last))).all(0)
+            storage.values, storage.written = last.reshape(-1).clone(), written.all(0) & same
+            storage.lane, storage.complete = None, False
+        self.lane, self.lanes_are_threads, self._spread = saved
 
     # -- accesses ------------------------------------------------------------------------------------------------
     def load(self, buffer: Buffer, indices: list[torch.Tensor], mask: torch.Tensor | None, span: Span | None) -> torch.Tensor:
+        """Elements; outside a global tensor 0. Unwritten ones are noted in ``pending``."""
         flat, inside = self.address(buffer, indices)
         storage = self.memory.of(buffer)
         active = inside if mask is None else inside & mask
         self._check_bounds(buffer, indices, inside, mask, span, "read")
         shape = torch.broadcast_shapes(flat.shape, active.shape)
-        where = torch.where(active, flat, torch.zeros_like(flat)).expand(shape)
         if storage.values.numel() == 0:
             return torch.zeros(shape, dtype=compute_dtype(buffer.dtype))
-        if storage.written is not None:
-            self._check_written(buffer, storage, where, active, indices, span)
+        where = torch.where(active, flat, torch.zeros_like(flat))
+        self._note_unwritten(buffer, storage, where, active, indices, span)
         value = storage.values[where].to(compute_dtype(buffer.dtype))
         outside = self.safe_values.get(buffer, 0)
         return torch.where(active, value, torch.full_like(value, outside)) if not bool(active.all()) else value
@@ -109,14 +193,25 @@ class State:
         wrong = ~inside if mask is None else ~inside & mask
         if bool(wrong.any()):
             self.fault("out-of-bounds", f"{what} of {buffer.name} outside its shape {list(self.shape(buffer))}, first at index "
-                       f"{first_index(indices, wrong)}", span)
+                       f"{list(first_index(indices, wrong))}", span)
 
-    def _check_written(self, buffer: Buffer, storage: Any, where: torch.Tensor, active: torch.Tensor, indices: list[torch.Tensor], span: Span | None) -> None:
-        fresh = ~storage.written[where] & active
-        if bool(fresh.any()):
-            self.fault("uninitialised-read", f"{buffer.name}{list(first_index(indices, fresh))} is read before anything wrote it", span)
+    def _note_unwritten(self, buffer: Buffer, storage: Storage, where: torch.Tensor, active: torch.Tensor, indices: list[torch.Tensor],
+                        span: Span | None) -> None:
+        fresh = storage.unwritten(where)
+        if fresh is None:
+            return
+        fresh = fresh & active
+        if not bool(fresh.any()):
+            return
+        origin = (storage.source or storage).origin
+        if origin is None:
+            text = f"{buffer.name}{list(first_index(indices, fresh))} is read before anything wrote it"
+            self.pending.append(Taint(fresh, text, span or (self.statement.span if self.statement is not None else None)))
+        else:
+            self.pending.append(Taint(fresh, origin.message, origin.span))
 
-    def store(self, buffer: Buffer, indices: list[torch.Tensor], value: torch.Tensor, mask: torch.Tensor | None, span: Span | None) -> None:
+    def store(self, buffer: Buffer, indices: list[torch.Tensor], value: torch.Tensor, mask: torch.Tensor | None, span: Span | None,
+              taint: Taint | None = None) -> None:
         flat, inside = self.address(buffer, indices)
         storage = self.memory.of(buffer)
         active = inside if mask is None else inside & mask
@@ -125,45 +220,67 @@ class State:
         keep = active.expand(shape)
         where = flat.expand(shape)[keep]
         storage.values[where] = value.expand(shape)[keep].to(storage.values.dtype)
-        if storage.written is not None:
-            storage.written[where] = True
+        self.note_written(storage, buffer, where, None if taint is None else Taint(taint.mask.expand(shape)[keep], taint.message, taint.span))
+
+    def note_written(self, storage: Storage, buffer: Buffer, where: torch.Tensor, taint: Taint | None) -> None:
+        """Remember what was written by whom; a meaningless value in global memory is a fault."""
         if storage.writer is not None:
             storage.writer[where] = self.statement_id()
+        if taint is None or not bool(taint.mask.any()):
+            storage.mark(where)
+        elif buffer.storage().scope == GLOBAL:
+            self.report(taint)
+        else:
+            owner = storage.source or storage
+            owner.origin = owner.origin or taint
+            storage.mark(where, ~taint.mask)
 
     # -- atomics -------------------------------------------------------------------------------------------------
-    def update(self, buffer: Buffer, indices: list[torch.Tensor], value: torch.Tensor, kind: str, mask: torch.Tensor | None, span: Span | None) -> torch.Tensor:
-        """``buffer[indices] = buffer[indices] kind value`` one iteration after another; the old values."""
+    def update(self, buffer: Buffer, indices: list[torch.Tensor], value: torch.Tensor, kind: str, mask: torch.Tensor | None, span: Span | None,
+               taint: Taint | None = None, need_old: bool = False) -> torch.Tensor:
+        """``buffer[indices] = buffer[indices] kind value`` one iteration after another; the old values where they are needed."""
         flat, inside = self.address(buffer, indices)
         storage = self.memory.of(buffer)
         active = inside if mask is None else inside & mask
+        self._check_bounds(buffer, indices, inside, mask, span, "atomic update")
         shape = torch.broadcast_shapes(flat.shape, active.shape, value.shape)
         keep = active.expand(shape).reshape(-1)
         where, values = flat.expand(shape).reshape(-1)[keep], value.expand(shape).reshape(-1)[keep]
+        if kind != "store" and storage.values.numel():
+            old_taint = self.tainted(lambda: self._note_unwritten(buffer, storage, flat.clamp(0, storage.values.numel() - 1), active, indices, span))[1]
+            taint = union(t for t in (taint, old_taint) if t is not None)
         old = torch.zeros(shape, dtype=compute_dtype(buffer.dtype)).reshape(-1)
-        if where.numel() == where.unique().numel():
-            before = storage.values[where].to(compute_dtype(buffer.dtype))
-            old[keep] = before
-            storage.values[where] = combine(kind, before, values, buffer.dtype).to(storage.values.dtype)
-        elif kind == "add" and dtypes.is_float(buffer.dtype):
-            wide = storage.values.to(torch.float64)
-            wide.index_add_(0, where, values.to(torch.float64))
-            storage.values.copy_(wide.to(storage.values.dtype))
-        else:
-            for position, (at, one) in enumerate(zip(where.tolist(), values)):
-                before = storage.values[at].to(compute_dtype(buffer.dtype))
-                old[keep.nonzero()[position]] = before
-                storage.values[at] = combine(kind, before, one, buffer.dtype).to(storage.values.dtype)
-        if storage.writer is not None:
-            storage.writer[where] = self.statement_id()
+        if where.numel():
+            old[keep] = _combine_all(storage.values, where, values, kind, buffer.dtype, need_old)
+        spread = None if taint is None else Taint(taint.mask.expand(shape).reshape(-1)[keep], taint.message, taint.span)
+        self.note_written(storage, buffer, where, spread)
         return old.reshape(shape)
 
-    def atomic_element(self, e: Call, mask: torch.Tensor | None) -> torch.Tensor:
+    def atomic_element(self, e: Call, mask: torch.Tensor | None, need_old: bool = True) -> torch.Tensor:
         place = e.args[0]
-        indices = [evaluate(self, i, mask) for i in place.indices]
+        indices = indices_of(self, place.buffer, place.indices, mask)
         if e.op == "atomic_load":
             return self.load(place.buffer, indices, mask, e.span)
-        value = evaluate(self, e.args[1], mask)
-        return self.update(place.buffer, indices, value, e.op.removeprefix("atomic_"), mask, e.span)
+        value, taint = self.tainted(lambda: evaluate(self, e.args[1], mask))
+        value = convert(value, e.args[1].dtype, place.buffer.dtype)
+        return self.update(place.buffer, indices, value, e.op.removeprefix("atomic_"), mask, e.span, taint, need_old)
+
+
+def _combine_all(memory: torch.Tensor, where: torch.Tensor, values: torch.Tensor, kind: str, dtype: str, need_old: bool) -> torch.Tensor:
+    """Combine values into memory in order; the values each update found (meaningful if they are needed or no element is met twice)."""
+    old = memory[where].to(compute_dtype(dtype))
+    places, group = torch.unique(where, return_inverse=True)
+    if places.numel() == where.numel():
+        memory[where] = combine(kind, old, values, dtype).to(memory.dtype)
+    elif kind in ("add", "addx2", "addx4") and dtypes.is_float(dtype) and not need_old:
+        total = memory[places].to(torch.float64)
+        total.index_add_(0, group, values.to(torch.float64))
+        memory[places] = total.to(memory.dtype)
+    else:
+        for i, at in enumerate(where.tolist()):
+            old[i] = memory[at].to(old.dtype)
+            memory[at] = combine(kind, old[i], values[i], dtype).to(memory.dtype)
+    return old
 
 
 def combine(kind: str, old: torch.Tensor, value: torch.Tensor, dtype: str) -> torch.Tensor:
@@ -178,9 +295,6 @@ def combine(kind: str, old: torch.Tensor, value: torch.Tensor, dtype: str) -> to
 def first_index(indices: list[torch.Tensor], where: torch.Tensor) -> tuple[int, ...]:
     """The indices of the first iteration at which ``where`` holds."""
     shape = torch.broadcast_shapes(where.shape, *[i.shape for i in indices])
-    position = int(where.expand(shape).reshape(-1).nonzero()[0])
+    position = int(where.expand(shape).reshape(-1).to(torch.uint8).argmax())
     return tuple(int(i.expand(shape).reshape(-1)[position]) for i in indices)
 
-
-def as_tensor(state: State, e: Expr, dtype: str, mask: torch.Tensor | None) -> torch.Tensor:
-    return convert(evaluate(state, e, mask), e.dtype, dtype)

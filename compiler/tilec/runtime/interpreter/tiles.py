@@ -6,114 +6,128 @@ from typing import Any
 import torch
 
 from ...ir import dtypes
-from ...ir.buffer import Region, tile_axes
-from ...ir.build import const_int
+from ...ir.buffer import Region
+from ...ir.build import const, const_int
 from ...ir.expr import Expr
 from ...ir.stmt import TileOp
-from .barriers import arrive, wait
-from .expressions import evaluate, integer
+from .barriers import arrive, complete, wait
+from .expressions import evaluate, indices_of, integer
 from .memory import Unsupported, compute_dtype, convert
+from .regions import Tile, box, extents_of, is_by_lane, matrix, read, write
 from .state import State
+from .taint import Taint, union
+
+Mask = torch.Tensor | None
+BY_LANE = ("copy", "fill", "clear", "atomic")  # what single threads may do with memory of their own
 
 
-def execute_tile(state: State, op: TileOp) -> None:
+def execute_tile(state: State, op: TileOp, mask: Mask = None) -> None:
+    """``mask``: the threads that take part, in a kernel written for threads."""
     handler = OPERATORS.get(op.op)
     if handler is None:
         name = op.args.get("name") if op.op == "unsupported" else f"T.{op.op}"
         raise Unsupported(f"{name} is not interpreted", op.span)
-    handler(state, op)
+    if state.lane is not None and op.op not in BY_LANE:
+        for value in op.args.values():
+            if isinstance(value, Region) and state.is_private(value.buffer):
+                raise Unsupported(f"T.{op.op} of {value.buffer.name}, which each thread has for itself", op.span)
+    handler(state, op, mask)
 
 
-# -- regions as tensors -------------------------------------------------------------------------------------------------------
-def box(state: State, r: Region) -> tuple[list[torch.Tensor], list[int]]:
-    """Indices of every element of a region, each broadcasting over its tile axes, and the tile's extents."""
-    axes = tile_axes(r)
-    extents = [integer(state, r.extents[a]) for a in axes]
-    indices: list[torch.Tensor] = []
-    for dim, low in enumerate(r.mins):
-        base = evaluate(state, low, None).to(torch.int64).reshape(())
-        if dim in axes:
-            position = axes.index(dim)
-            shape = [1] * len(axes)
-            shape[position] = extents[position]
-            base = base + torch.arange(extents[position]).reshape(shape)
-        indices.append(base)
-    return indices, extents
-
-
-def read(state: State, r: Region) -> torch.Tensor:
-    """A region's tile; outside a global tensor 0, and what lies outside an on-chip buffer is dropped (it counts as 0)."""
-    indices, extents = box(state, r)
-    _, inside = state.address(r.buffer, indices)
-    value = state.load(r.buffer, indices, inside if not bool(inside.all()) else None, r.span)
-    return value.expand(extents)
-
-
-def write(state: State, r: Region, value: torch.Tensor, dtype: str) -> None:
-    indices, _ = box(state, r)
-    _, inside = state.address(r.buffer, indices)
-    state.store(r.buffer, indices, convert(value, dtype, r.dtype), inside if not bool(inside.all()) else None, r.span)
-
-
-def matrix(state: State, r: Region) -> torch.Tensor:
-    """A region as a matrix: leading extents are 1."""
-    rows, columns = (integer(state, e) for e in r.extents[-2:])
-    return read(state, r).reshape(rows, columns)
-
-
-# -- operators -------------------------------------------------------------------------------------------------------------------
-def _copy(state: State, op: TileOp) -> None:
+# -- copies and fills -----------------------------------------------------------------------------------------------------------
+def _copy(state: State, op: TileOp, mask: Mask) -> None:
     src, dst = op.region("src"), op.region("dst")
-    value = read(state, src)
-    to = [integer(state, dst.extents[a]) for a in tile_axes(dst)]
-    if value.ndim == len(to) and list(value.shape) != to:
-        common = [min(a, b) for a, b in zip(value.shape, to)]
-        value = value[tuple(slice(0, c) for c in common)]
+    tile = read(state, src, mask)
+    to = extents_of(state, dst)
+    shape = list(tile.values.shape)[1 if tile.by_lane else 0:]
+    if len(shape) == len(to) and shape != to:
+        common = [min(a, b) for a, b in zip(shape, to)]
+        tile = _part(tile, common)
         dst = Region(dst.buffer, dst.mins, _shrunk(dst, common), dst.form, dst.span)
-    elif value.ndim not in (0, len(to)):
-        raise Unsupported(f"copy between tiles of {value.ndim} and {len(to)} dimensions", op.span)
-    write(state, dst, value if value.ndim else value.expand(to), src.dtype)
-    barrier = op.args.get("barrier")
-    if isinstance(barrier, Region):
-        arrive(state, barrier, op.span)
+    elif shape and len(shape) != len(to):
+        raise Unsupported(f"copy between tiles of {len(shape)} and {len(to)} dimensions", op.span)
+    elif not shape and to:
+        tile = _expanded(tile, to)
+    if tile.by_lane and not is_by_lane(state, dst):
+        raise Unsupported("a copy in which all threads write the same place", op.span)
+    write(state, dst, tile, src.dtype, mask)
+
+
+def _part(tile: Tile, extents: list[int]) -> Tile:
+    lead = (slice(None),) if tile.by_lane else ()
+    part = (*lead, *(slice(0, e) for e in extents))
+    return Tile(tile.values[part], None if tile.taint is None else Taint(tile.taint.mask[part], tile.taint.message, tile.taint.span), tile.by_lane)
+
+
+def _expanded(tile: Tile, extents: list[int]) -> Tile:
+    def grow(x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(*x.shape, *[1] * len(extents)).expand(*x.shape, *extents)
+
+    return Tile(grow(tile.values), None if tile.taint is None else Taint(grow(tile.taint.mask), tile.taint.message, tile.taint.span), tile.by_lane)
 
 
 def _shrunk(r: Region, extents: list[int]) -> tuple[Expr, ...]:
-    from ...ir.build import const
-
     given = iter(extents)
     return tuple(const(next(given)) if const_int(e) != 1 else e for e in r.extents)
 
 
-def _transpose(state: State, op: TileOp) -> None:
-    write(state, op.region("dst"), read(state, op.region("src")).transpose(-1, -2), op.region("src").dtype)
+def _transpose(state: State, op: TileOp, mask: Mask) -> None:
+    tile = read(state, op.region("src"))
+    taint = None if tile.taint is None else Taint(tile.taint.mask.transpose(-1, -2), tile.taint.message, tile.taint.span)
+    write(state, op.region("dst"), Tile(tile.values.transpose(-1, -2), taint), op.region("src").dtype)
 
 
-def _fill(state: State, op: TileOp) -> None:
+def _fill(state: State, op: TileOp, mask: Mask) -> None:
     dst = op.region("dst")
-    value = evaluate(state, op.args["value"], None) if op.op == "fill" else torch.zeros((), dtype=compute_dtype(dst.dtype))
-    _, extents = box(state, dst)
-    write(state, dst, value.reshape(()).expand(extents), op.args["value"].dtype if op.op == "fill" else dst.dtype)
+    extents = extents_of(state, dst)
+    if op.op == "clear":
+        write(state, dst, Tile(torch.zeros((), dtype=compute_dtype(dst.dtype)).expand(extents)), dst.dtype, mask)
+        return
+    value, taint = state.tainted(lambda: evaluate(state, op.args["value"], mask))
+    by_lane = value.numel() > 1 and is_by_lane(state, dst)
+    if not by_lane and value.numel() > 1 and not bool((value == value.reshape(-1)[0]).all()):
+        raise Unsupported("a fill with values that differ between threads", op.span)
+    tile = Tile(value if by_lane else value.reshape(-1)[0], None if taint is None else
+                Taint(taint.mask.expand(value.shape) if by_lane else taint.mask.any(), taint.message, taint.span), by_lane)
+    write(state, dst, _expanded(tile, extents), op.args["value"].dtype, mask)
 
 
-def _gemm(state: State, op: TileOp) -> None:
-    a, b = matrix(state, op.region("A")), matrix(state, op.region("B"))
-    C = op.region("C")
-    a = a.T if op.args["transpose_A"] else a
-    b = b.T if op.args["transpose_B"] else b
-    if a.shape[1] != b.shape[0]:
-        raise Unsupported(f"matrix product of {list(a.shape)} and {list(b.shape)}", op.span)
+# -- matrix products --------------------------------------------------------------------------------------------------------------
+def _gemm(state: State, op: TileOp, mask: Mask) -> None:
+    A, B, C = op.region("A"), op.region("B"), op.region("C")
+    a, b = _operand(matrix(state, A), op.args["transpose_A"]), _operand(matrix(state, B), op.args["transpose_B"])
+    if a.values.shape[1] != b.values.shape[0]:
+        raise Unsupported(f"matrix product of {list(a.values.shape)} and {list(b.values.shape)}", op.span)
     wide = _accumulation_type(C.dtype)
-    product = a.to(wide) @ b.to(wide)
+    product = a.values.to(wide) @ b.values.to(wide)
+    taints = _product_taint(a, b, product)
     if not _clears(state, op.args["clear_accum"]):
-        product = product + matrix(state, C).to(wide)
-    rows, columns = product.shape
-    shape = [integer(state, C.extents[i]) for i in tile_axes(C)]
-    value = product.reshape(shape) if rows * columns == _count(shape) else product
-    write(state, C, _rounded(value, C.dtype), C.dtype)
+        old = matrix(state, C)
+        product = product + old.values.to(wide)
+        taints += [old.taint] if old.taint is not None else []
+    shape = extents_of(state, C)
+    taint = union(taints)
+    value = Tile(product.reshape(shape), None if taint is None else Taint(taint.mask.expand(product.shape).reshape(shape), taint.message, taint.span))
+    write(state, C, value, _name(product.dtype, C.dtype))
     barrier = op.args.get("mbar")
     if isinstance(barrier, Region):
-        arrive(state, barrier, op.span)
+        complete(state, barrier)
+
+
+def _operand(tile: Tile, transposed: bool) -> Tile:
+    if not transposed:
+        return tile
+    return Tile(tile.values.T, None if tile.taint is None else Taint(tile.taint.mask.T, tile.taint.message, tile.taint.span))
+
+
+def _product_taint(a: Tile, b: Tile, product: torch.Tensor) -> list[Taint]:
+    """A meaningless element of A spoils a row of the product, one of B a column."""
+    found = []
+    if a.taint is not None:
+        found.append(Taint(a.taint.mask.any(1, keepdim=True).expand(product.shape), a.taint.message, a.taint.span))
+    if b.taint is not None:
+        found.append(Taint(b.taint.mask.any(0, keepdim=True).expand(product.shape), b.taint.message, b.taint.span))
+    return found
 
 
 def _accumulation_type(dtype: str) -> torch.dtype:
@@ -123,8 +137,38 @@ def _accumulation_type(dtype: str) -> torch.dtype:
     return torch.float64 if dtype == "float64" else torch.float32
 
 
-def _rounded(value: torch.Tensor, dtype: str) -> torch.Tensor:
-    return convert(value, "float32" if value.dtype == torch.float32 else "float64" if value.dtype == torch.float64 else "int64", dtype)
+def _name(kind: torch.dtype, otherwise: str) -> str:
+    """The name of the type intermediate results have."""
+    return {torch.float32: "float32", torch.float64: "float64", torch.int64: "int64"}.get(kind, otherwise)
+
+
+def _clears(state: State, value: Any) -> bool:
+    if isinstance(value, Expr):
+        return bool(integer(state, value))
+    return bool(value)
+
+
+# -- reductions and scans -----------------------------------------------------------------------------------------------------------
+def _widened(value: torch.Tensor, dtype: str) -> torch.Tensor:
+    """Narrow floats are summed in float32 and rounded once."""
+    return value.to(torch.float32) if dtypes.is_float(dtype) and dtypes.bits(dtype) < 32 else value
+
+
+def _reduce(state: State, op: TileOp, mask: Mask) -> None:
+    src, dst, kind, dim = op.region("src"), op.region("dst"), op.args["kind"], op.args["dim"]
+    tile = read(state, src)
+    full = [integer(state, e) for e in src.extents]
+    reduced = _along(kind, _widened(tile.values.reshape(full), src.dtype), dim, op)
+    shape = extents_of(state, dst)
+    if reduced.numel() != _count(shape):
+        raise Unsupported(f"a reduction to {reduced.numel()} elements into a tile of {_count(shape)}", op.span)
+    reduced = reduced.reshape(shape)
+    taints = [] if tile.taint is None else [Taint(tile.taint.mask.reshape(full).any(dim).reshape(shape), tile.taint.message, tile.taint.span)]
+    if op.args["clear"] is False:
+        old = read(state, dst)
+        reduced = _MERGE[kind](_without_nan(old.values, kind, op), reduced.to(old.values.dtype) if not reduced.dtype.is_floating_point else reduced)
+        taints += [old.taint] if old.taint is not None else []
+    write(state, dst, Tile(reduced, union(taints)), _name(reduced.dtype, src.dtype))
 
 
 def _count(shape: list[int]) -> int:
@@ -134,109 +178,105 @@ def _count(shape: list[int]) -> int:
     return total
 
 
-def _clears(state: State, value: Any) -> bool:
-    if isinstance(value, Expr):
-        return bool(evaluate(state, value, None).reshape(-1)[0])
-    return bool(value)
-
-
-def _reduce(state: State, op: TileOp) -> None:
-    src, dst, kind, dim = op.region("src"), op.region("dst"), op.args["kind"], op.args["dim"]
-    indices = [evaluate(state, m, None).to(torch.int64).reshape(()) + _axis(integer(state, e), i, len(src.extents))
-               for i, (m, e) in enumerate(zip(src.mins, src.extents))]
-    value = state.load(src.buffer, indices, None, src.span).expand([integer(state, e) for e in src.extents])
-    wide = value.to(torch.float32) if dtypes.is_float(src.dtype) and dtypes.bits(src.dtype) < 32 else value
-    reduced = _along(kind, wide, dim, op)
-    target = [integer(state, dst.extents[a]) for a in tile_axes(dst)]
-    reduced = reduced.reshape(target)
-    if op.args["clear"] is False:
-        old = read(state, dst).to(reduced.dtype)
-        reduced = _merge(kind, old, reduced)
-    write(state, dst, _rounded_like(reduced, src.dtype, dst.dtype), dst.dtype)
-
-
-def _axis(extent: int, position: int, rank: int) -> torch.Tensor:
-    shape = [1] * rank
-    shape[position] = extent
-    return torch.arange(extent).reshape(shape)
-
-
 def _along(kind: str, value: torch.Tensor, dim: int, op: TileOp) -> torch.Tensor:
     if kind in ("sum", "abssum"):
         value = value.abs() if kind == "abssum" else value
         return value.sum(dim=dim, dtype=value.dtype)
-    if kind in ("max", "absmax"):
-        return (value.abs() if kind == "absmax" else value).amax(dim=dim)
-    if kind == "min":
-        return value.amin(dim=dim)
-    ops = {"bitand": torch.bitwise_and, "bitor": torch.bitwise_or, "bitxor": torch.bitwise_xor}
-    if kind not in ops:
+    if kind in ("max", "absmax", "min"):
+        value = _without_nan(value.abs() if kind == "absmax" else value, kind, op)
+        return value.amin(dim=dim) if kind == "min" else value.amax(dim=dim)
+    if kind not in _MERGE:
         raise Unsupported(f"reduction {kind}", op.span)
     parts = value.unbind(dim)
     result = parts[0]
     for part in parts[1:]:
-        result = ops[kind](result, part)
+        result = _MERGE[kind](result, part)
     return result
 
 
-def _merge(kind: str, old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
-    return {"sum": torch.add, "abssum": torch.add, "max": torch.maximum, "absmax": torch.maximum, "min": torch.minimum,
-            "bitand": torch.bitwise_and, "bitor": torch.bitwise_or, "bitxor": torch.bitwise_xor}[kind](old, new)
+def _without_nan(value: torch.Tensor, kind: str, op: TileOp) -> torch.Tensor:
+    """Maxima and minima pass over NaN (fmax, fmin) unless ``nan_propagate`` is asked for."""
+    if kind not in ("max", "absmax", "min") or not value.dtype.is_floating_point or op.args.get("nan_propagate"):
+        return value
+    return torch.where(torch.isnan(value), torch.full_like(value, float("inf") if kind == "min" else float("-inf")), value)
 
 
-def _rounded_like(value: torch.Tensor, source: str, target: str) -> torch.Tensor:
-    current = "float32" if value.dtype == torch.float32 else source
-    return convert(value, current, target)
+_MERGE: dict[str, Any] = {"sum": torch.add, "abssum": torch.add, "max": torch.maximum, "absmax": torch.maximum, "min": torch.minimum,
+                          "bitand": torch.bitwise_and, "bitor": torch.bitwise_or, "bitxor": torch.bitwise_xor}
 
 
-def _scan(state: State, op: TileOp) -> None:
+def _scan(state: State, op: TileOp, mask: Mask) -> None:
     src, dst, dim = op.region("src"), op.region("dst"), op.args["dim"]
-    value = read(state, src)
-    value = value.flip(dim) if op.args["reverse"] else value
-    wide = value.to(torch.float32) if dtypes.is_float(src.dtype) and dtypes.bits(src.dtype) < 32 else value
+    tile = read(state, src)
+    flip = (lambda x: x.flip(dim)) if op.args["reverse"] else (lambda x: x)
+    wide = _widened(flip(tile.values), src.dtype)
     result = torch.cumsum(wide, dim, dtype=wide.dtype) if op.op == "cumsum" else torch.cummax(wide, dim).values
-    result = result.flip(dim) if op.args["reverse"] else result
-    write(state, dst, _rounded_like(result, src.dtype, dst.dtype), dst.dtype)
+    taint = None if tile.taint is None else Taint(flip(flip(tile.taint.mask).to(torch.int32).cumsum(dim) > 0), tile.taint.message, tile.taint.span)
+    write(state, dst, Tile(flip(result), taint), _name(result.dtype, src.dtype))
 
 
-def _atomic(state: State, op: TileOp) -> None:
+# -- atomics --------------------------------------------------------------------------------------------------------------------------
+def _atomic(state: State, op: TileOp, mask: Mask) -> None:
     dst, kind, src = op.region("dst"), op.args["kind"], op.args.get("src")
     lanes = {"addx2": 2, "addx4": 4}.get(kind)
     if lanes is not None and isinstance(src, Region):
-        _vector_atomic(state, op, dst, src, lanes)
-        return
-    indices, extents = box(state, dst)
-    if isinstance(src, Region):
-        value = convert(read(state, src), src.dtype, dst.dtype).expand(extents)
+        _vector_atomic(state, op, dst, src, lanes, mask)
+    elif isinstance(src, Region):
+        _tile_atomic(state, op, dst, src)
     else:
-        value = convert(evaluate(state, op.args["value"], None), op.args["value"].dtype, dst.dtype)
+        value, taint = state.tainted(lambda: evaluate(state, op.args["value"], mask))
+        value = convert(value, op.args["value"].dtype, dst.dtype)
+        if mask is not None:
+            indices, value = indices_of(state, dst.buffer, dst.mins, mask), value.expand(torch.broadcast_shapes(value.shape, mask.shape))
+            state.update(dst.buffer, indices, value, kind, mask, op.span, taint)
+        else:
+            state.update(dst.buffer, box(state, dst), value, kind, None, op.span, taint)
+
+
+def _tile_atomic(state: State, op: TileOp, dst: Region, src: Region) -> None:
+    if is_by_lane(state, src) or is_by_lane(state, dst):
+        raise Unsupported("an atomic operation on tiles of single threads", op.span)
+    tile = read(state, src)
+    value = convert(tile.values, src.dtype, dst.dtype).expand(extents_of(state, dst))
+    indices = box(state, dst)
     _, inside = state.address(dst.buffer, indices)
-    state.update(dst.buffer, indices, value, kind, inside, op.span)
+    state.update(dst.buffer, indices, value, op.args["kind"], inside, op.span, tile.taint)
 
 
-def _vector_atomic(state: State, op: TileOp, dst: Region, src: Region, lanes: int) -> None:
+def _vector_atomic(state: State, op: TileOp, dst: Region, src: Region, lanes: int, mask: Mask) -> None:
+    def shifted(r: Region, lane: int) -> list[torch.Tensor]:
+        indices = indices_of(state, r.buffer, r.mins, mask)
+        return [*indices[:-1], indices[-1] + lane]
+
     for lane in range(lanes):
-        to = [evaluate(state, m, None) + (lane if i == len(dst.mins) - 1 else 0) for i, m in enumerate(dst.mins)]
-        at = [evaluate(state, m, None) + (lane if i == len(src.mins) - 1 else 0) for i, m in enumerate(src.mins)]
-        value = convert(state.load(src.buffer, at, None, op.span), src.dtype, dst.dtype)
-        state.update(dst.buffer, to, value, "add", None, op.span)
+        value, taint = state.tainted(lambda lane=lane: state.load(src.buffer, shifted(src, lane), mask, op.span))  # type: ignore[misc]
+        value = convert(value, src.dtype, dst.dtype)
+        state.update(dst.buffer, shifted(dst, lane), value if mask is None else value.expand(mask.shape), "add", mask, op.span, taint)
 
 
-def _nothing(state: State, op: TileOp) -> None:
+# -- the rest --------------------------------------------------------------------------------------------------------------------------
+def _nothing(state: State, op: TileOp, mask: Mask) -> None:
     """No effect on what a block computes, as its statements run one after another."""
 
 
-def _assert(state: State, op: TileOp) -> None:
+def _sync_grid(state: State, op: TileOp, mask: Mask) -> None:
+    if state.blocks > 1:
+        raise Unsupported("blocks that wait for each other: the interpreter runs them one after another", op.span)
+
+
+def _assert(state: State, op: TileOp, mask: Mask) -> None:
     condition = op.args["condition"]
-    holds = bool(evaluate(state, condition, None).all()) if isinstance(condition, Expr) else bool(condition)
-    if not holds:
+    value = state.settled(lambda: evaluate(state, condition, mask)) if isinstance(condition, Expr) else torch.tensor(bool(condition))
+    fails = ~value.to(torch.bool) if mask is None else ~value.to(torch.bool) & mask
+    if bool(fails.any()):
         state.fault("assertion", f"T.device_assert fails{': ' + str(op.args['message']) if op.args.get('message') else ''}", op.span)
 
 
 OPERATORS: dict[str, Any] = {
     "copy": _copy, "async_copy": _copy, "tma_copy": _copy, "transpose": _transpose, "fill": _fill, "clear": _fill, "gemm": _gemm,
     "tcgen05_gemm": _gemm, "wgmma_gemm": _gemm, "reduce": _reduce, "cumsum": _scan, "cummax": _scan, "atomic": _atomic,
-    "mbarrier_arrive": lambda state, op: arrive(state, op.region("mbar"), op.span), "mbarrier_wait_parity": wait, "device_assert": _assert,
-    **dict.fromkeys(("annotate", "sync_threads", "sync_warp", "sync_grid", "mbarrier_expect_tx", "ptx_wait_group", "ptx_commit_group", "wait_wgmma",
+    "mbarrier_arrive": arrive, "mbarrier_wait_parity": wait, "device_assert": _assert, "sync_grid": _sync_grid,
+    # a bulk copy only announces its bytes on its barrier: the arrival is the user's (tilelang/language/copy_op.py, tma_copy)
+    **dict.fromkeys(("annotate", "sync_threads", "sync_warp", "mbarrier_expect_tx", "ptx_wait_group", "ptx_commit_group", "wait_wgmma",
                      "fence_proxy_async", "deallocate_tmem", "set_max_nreg", "print"), _nothing),
 }
