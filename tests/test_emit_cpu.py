@@ -420,3 +420,33 @@ def test_tensor_with_strides():
     whole, b = normal(16, 50), poisoned(16, 32)
     f(whole[:, :32], b)
     assert torch.equal(b, whole[:, :32] + 1)
+
+
+# -- 4-bit types -----------------------------------------------------------------------------------------------------------------
+def _nibbles(bytes_: torch.Tensor) -> torch.Tensor:
+    """The two elements of each byte, the low one first."""
+    return torch.stack([bytes_ & 0xF, bytes_ >> 4], -1).flatten(-2)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "float4_e2m1fn"])
+def test_packed_elements_are_read(dtype):
+    f = one_block(f'A: T.Tensor((16, 32), "{dtype}"), B: T.Tensor((16, 32), "float32")', """
+for i, j in T.Parallel(16, 32):
+    B[i, j] = T.cast(A[i, j], "float32")
+""")
+    a, b = torch.arange(256, dtype=torch.uint8).reshape(16, 16), poisoned(16, 32)
+    f(a, b)
+    codes = _nibbles(a)
+    values = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6]) if "float" in dtype else torch.tensor([*range(8), *range(-8, 0)])
+    assert torch.equal(b, values[codes.long()].float())
+
+
+def test_packed_elements_are_written():
+    f = one_block('A: T.Tensor((8, 32), "int32"), B: T.Tensor((8, 32), "int4")', """
+for i, j in T.Parallel(8, 32):
+    B[i, j] = T.cast(A[i, j], "int4")
+""")
+    a = (torch.arange(256, dtype=torch.int32).reshape(8, 32) * 7) % 16 - 8
+    b = torch.full((8, 16), 0x5A, dtype=torch.uint8)
+    f(a, b)
+    assert torch.equal(_nibbles(b).int(), a & 0xF)

@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip("tvm")
 
-from emit_support import prim, program  # noqa: E402
-from hand_programs import gemm  # noqa: E402
-from tilec.emit.arguments import ArgumentError, check_arguments, plan_arguments  # noqa: E402
-from tilec.pipeline import STAGES, StageError, compile_program  # noqa: E402
-from tilec.target.chips import find  # noqa: E402
-from tilec.transform.errors import LoweringError  # noqa: E402
+from emit_support import prim, program
+from hand_programs import gemm
+from tilec.emit.arguments import ArgumentError, check_arguments, plan_arguments
+from tilec.pipeline import STAGES, StageError, compile_program
+from tilec.target.chips import find
+from tilec.transform.errors import LoweringError
 
 DYNAMIC = """
     N = T.dynamic("n")

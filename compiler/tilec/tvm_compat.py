@@ -284,7 +284,7 @@ def build_llvm(mod: Any) -> Any:
         functions = {g.name_hint: f.with_attr("target", target) for g, f in mod.functions.items()}
         lowered = tvm.ir.transform.Sequential(sequence_)(ir.IRModule(functions))
         return tvm.get_global_func("target.build.llvm")(lowered, target)
-    except Exception as error:  # noqa: BLE001 - whatever TVM raises is told as one kind
+    except Exception as error:
         raise TvmError(_first_line(error)) from error
 
 

@@ -1,6 +1,7 @@
 """The on-disk cache: files under content hashes, written atomically, bounded, shared safely between processes."""
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
@@ -51,10 +52,8 @@ def read(name: str) -> bytes | None:
     body = data[len(_MAGIC) + 64:]
     if not data.startswith(_MAGIC) or data[len(_MAGIC):len(_MAGIC) + 64] != hashlib.sha256(body).hexdigest().encode():
         return None
-    try:
+    with contextlib.suppress(OSError):
         os.utime(path)
-    except OSError:
-        pass
     return body
 
 

@@ -189,7 +189,11 @@ def _to_e2m1(bits: Any) -> Any:
     return T.bitwise("bitor", code, T.bitwise("bitand", T.bitwise("shr", bits, _word(28)), _word(8)))
 
 
+def _rounding_to(f: Format) -> Callable[[Any], Any]:
+    return lambda bits: _to_float8(bits, f)
+
+
 _NARROW: dict[str, Callable[[Any], Any]] = {
     "bfloat16": _to_bfloat16, "float4_e2m1fn": _to_e2m1, "float8_e8m0fnu": _to_e8m0,
-    **{name: (lambda bits, f=f: _to_float8(bits, f)) for name, f in _FORMATS.items()},
+    **{name: _rounding_to(f) for name, f in _FORMATS.items()},
 }

@@ -11,8 +11,8 @@ from ..ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unkn
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Let, Stmt, Store, While
 from ..transform.errors import LoweringError
 from . import narrow
-from .marks import LineMarks
 from .functions import TIR_FUNCTIONS
+from .marks import LineMarks
 
 _BITWISE = ("bitand", "bitor", "bitxor", "shl", "shr")
 

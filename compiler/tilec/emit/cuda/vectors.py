@@ -99,7 +99,7 @@ def replace_var(e: Expr, var: Var, value: Expr) -> Expr:
     if isinstance(e, Cast):
         return cast(replace_var(e.a, var, value), e.dtype, e.span)
     if isinstance(e, Select):
-        return select(*(replace_var(c, var, value) for c in children(e)))
+        return select(replace_var(e.cond, var, value), replace_var(e.then, var, value), replace_var(e.other, var, value), e.span)
     if isinstance(e, Load):
         return Load(e.dtype, e.span, e.buffer, tuple(replace_var(i, var, value) for i in e.indices))
     if isinstance(e, Call):
@@ -137,7 +137,7 @@ def _is_plain_copy(out: Any, store: Store, var: Var, count: int) -> bool:
 
 def _wide_copy(out: Any, target: str, source: str, dtype: str, count: int, store: Store, into_local: bool) -> None:
     size = _bytes(dtype, count)
-    wide = _WIDE[size] if size in _WIDE else "uint4"
+    wide = _WIDE.get(size, "uint4")
     for piece in range(size // (size if size in _WIDE else 16)):
         out.line(f"reinterpret_cast<{wide}*>({target})[{piece}] = reinterpret_cast<const {wide}*>({source})[{piece}];", store.span)
 

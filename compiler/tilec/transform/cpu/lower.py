@@ -10,7 +10,22 @@ from ...ir.build import const, const_int, lift
 from ...ir.expr import Call, Expr, Unknown, Var, walk
 from ...ir.ops import OPS
 from ...ir.program import TileProgram
-from ...ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Launch, Let, Parallel, Stmt, Store, TileOp, While, expressions
+from ...ir.stmt import (
+    Alloc,
+    Body,
+    Evaluate,
+    For,
+    If,
+    Jump,
+    Launch,
+    Let,
+    Parallel,
+    Stmt,
+    Store,
+    TileOp,
+    While,
+    expressions,
+)
 from ...ir.stmt import walk as walk_statements
 from ..errors import LoweringError
 from .context import Context
