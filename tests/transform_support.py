@@ -22,7 +22,7 @@ ALLOWED = (Alloc, Let, Store, For, While, If, Jump, Evaluate)
 def lowered(program: TileProgram, target: str = "sm_80") -> TileProgram:
     def check(p: Pass, result: TileProgram) -> None:
         if p.name in _VERIFIED:
-            assert verify(result, p.name == "insert-barriers") == [], p.name
+            verify(result, lowered=p.name == "insert-barriers")
 
     made = run_passes(program, find(target), check)
     for launch in made.launches():

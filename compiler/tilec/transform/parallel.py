@@ -14,7 +14,7 @@ from ..source.span import Span
 from .atomics import atomic_statement, lower_atomic_calls
 from .context import LaunchState
 from .errors import LoweringError
-from .layouts import fragment_accesses
+from .layouts import fragment_accesses, updates_memory
 from .rewrite import map_children, map_expr, map_own, substitute
 from .unit import Unit, unit
 from .vectors import Lanes, choose_lanes, vectorised
@@ -29,9 +29,11 @@ def lower_parallel(s: Parallel, layout: FragmentLayout, state: LaunchState, rang
         known.set_extent(var, extent)
     _set_inner_ranges(s.body, known)
     digits = LoopDigits(s.vars, layout, known)
-    before, after, staged = _exchange(s, digits, state, known)
+    # Copies of an iteration that updates memory would see each other's results: only the first runs.
+    once = any(r.extent > 1 for r in layout.replicas) and updates_memory(s)
+    before, after, staged = _exchange(s, digits, state, once)
     body = _redirect(s.body, staged)
-    loop = LoopLowering(s, layout, state, digits, known)
+    loop = LoopLowering(s, layout, state, digits, known, once)
     return [*before, loop.lower(body), *after]
 
 
@@ -46,13 +48,13 @@ def _set_inner_ranges(body: Body, ranges: Ranges) -> None:
 
 
 # -- fragments of another layout -------------------------------------------------------------------------------------------------
-def _exchange(s: Parallel, digits: LoopDigits, state: LaunchState, ranges: Ranges) -> tuple[list[Stmt], list[Stmt], dict[Buffer, Buffer]]:
+def _exchange(s: Parallel, digits: LoopDigits, state: LaunchState, once: bool) -> tuple[list[Stmt], list[Stmt], dict[Buffer, Buffer]]:
     wrong: dict[Buffer, bool] = {}  # fragment -> whether it is written
     for a in fragment_accesses(s.body):
         if a.buffer not in state.layouts:
             raise LoweringError(f"No layout over the threads is known for the fragment {a.buffer.name}.", s.span, "layout")
         access = fragment_access(state.layouts[a.buffer], a.indices, digits)
-        if not (access.writes if a.writes else access.reads):
+        if not ((access.writes and not once) if a.writes else access.reads):
             wrong[a.buffer] = wrong.get(a.buffer, False)
     for a in fragment_accesses(s.body):
         if a.buffer in wrong and a.writes:
@@ -67,10 +69,25 @@ def _exchange(s: Parallel, digits: LoopDigits, state: LaunchState, ranges: Range
         state.passes.note(f"{fragment.name} is exchanged between threads through shared memory"
                           f"{f' (line {s.span.line})' if s.span is not None else ''}")
         staged[fragment] = place
-        before += [Alloc(s.span, place), *_move(fragment, place, state, s.span, True)]
+        before.append(Alloc(s.span, place))
+        if not (written and _overwrites(s, fragment)):
+            before += _move(fragment, place, state, s.span, True)
         if written:
             after += _move(fragment, place, state, s.span, False)
     return before, after, staged
+
+
+def _overwrites(s: Parallel, fragment: Buffer) -> bool:
+    """Whether the loop writes every element and reads none."""
+    accesses = [a for a in fragment_accesses(s.body) if a.buffer is fragment]
+    if not all(a.writes for a in accesses):
+        return False
+    extents = dict(zip(s.vars, (const_int(e) for e in s.extents)))
+    for x in s.body:
+        if isinstance(x, Store) and x.buffer is fragment and len(set(x.indices)) == len(x.indices) and all(
+                isinstance(i, Var) and extents.get(i) == const_int(e) for i, e in zip(x.indices, fragment.shape)):
+            return True
+    return False
 
 
 def _move(fragment: Buffer, place: Buffer, state: LaunchState, span: Span | None, spill: bool) -> list[Stmt]:
@@ -120,8 +137,9 @@ class _Counter:
 
 
 class LoopLowering:
-    def __init__(self, s: Parallel, layout: FragmentLayout, state: LaunchState, digits: LoopDigits, ranges: Ranges) -> None:
-        self.s, self.layout, self.state, self.digits, self.ranges = s, layout, state, digits, ranges
+    def __init__(self, s: Parallel, layout: FragmentLayout, state: LaunchState, digits: LoopDigits, ranges: Ranges,
+                 once: bool = False) -> None:
+        self.s, self.layout, self.state, self.digits, self.ranges, self.whole_once = s, layout, state, digits, ranges, once
         self.counters: list[_Counter] = []
         self.total = 1
 
@@ -137,7 +155,10 @@ class LoopLowering:
                 continue
             extent = c.digit.extent if c.lanes is None else c.digit.extent // c.lanes.width
             lowered = (For(self.s.span, c.var, const(0), const(extent), lowered, self._kind()),)
-        whole = (*lets, *lowered)
+        whole: Body = (*lets, *lowered)
+        condition = self.first_copy() if self.whole_once else None
+        if condition is not None:
+            whole = (If(self.s.span, condition, whole),)
         if self.layout.threads < self.state.threads:
             whole = (If(self.s.span, binary("lt", self.state.thread, const(self.layout.threads)), whole),)
         return unit(whole, self.s.span, asynchronous=asynchronous)
@@ -244,7 +265,7 @@ class LoopLowering:
 
     def once(self, body: Body, span: Span | None) -> Body:
         """Effects on memory happen for the first copy of an iteration only."""
-        condition = self.first_copy()
+        condition = None if self.whole_once else self.first_copy()
         return body if condition is None else (If(span, condition, body),)
 
     def _operator(self, s: TileOp, values: dict[Var, Expr]) -> Body:

@@ -141,7 +141,7 @@ def _placed(offsets: dict[Buffer, int], viewing: set[Buffer]) -> dict[Buffer, Bu
         if start is None:
             raise LoweringError(f"{b.name} views {b.storage().name} from a place that is not constant; give T.view a constant offset.", b.span, "view-offset")
         byte_offset = offsets.get(b.storage(), 0) + start * dtypes.bits(b.storage().dtype) // 8
-        new[b] = replace(b, attrs={**b.attrs, "byte_offset": byte_offset})
+        new[b] = replace(b, view_of=new.get(b.storage(), b.view_of), offset=None, attrs={**b.attrs, "byte_offset": byte_offset})
     return new
 
 
