@@ -56,12 +56,16 @@ def interpret(program: TileProgram, arguments: Sequence[Any], *, seconds: float 
     runner = _Runner(State(), None if seconds is None else time.monotonic() + seconds, progress)
     state = runner.state
     runner.bind(program, arguments)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # tiles are small: handing parts to other threads costs more than it saves, above all on a busy machine
     try:
         runner.body(program.body, None)
     except Unsupported as error:
         if error.span is None and state.statement is not None:
             error.span = state.statement.span
         raise
+    finally:
+        torch.set_num_threads(threads)
     return InterpreterResult(state.faults, state.statements, _writers(program, arguments, state))
 
 

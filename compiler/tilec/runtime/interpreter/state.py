@@ -100,7 +100,8 @@ class State:
     def strides(self, buffer: Buffer) -> list[int]:
         if buffer.strides is not None:
             return [integer(self, s) for s in buffer.strides]
-        strides, step = [], 1
+        strides: list[int] = []
+        step = 1
         for extent in reversed(self.shape(buffer)):
             strides.insert(0, step)
             step *= extent
