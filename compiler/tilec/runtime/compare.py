@@ -100,7 +100,8 @@ def compare(output: Buffer, actual: torch.Tensor, expected: torch.Tensor, allowe
     if not dtypes.is_float(output.dtype) and not expected.dtype.is_floating_point:
         same = actual.cpu().to(torch.int64) == expected.cpu().to(torch.int64)  # float64 does not hold all of int64
     difference = torch.where(same, torch.zeros_like(a), (a - e).abs())
-    close = same | (difference <= atol + rtol * e.abs())
+    bounded = torch.isfinite(a) & torch.isfinite(e)  # otherwise an expected infinity would allow any difference
+    close = same | (bounded & (difference <= atol + rtol * e.abs()) & bool(rtol or atol))
     bad = ~close
     finite = difference[torch.isfinite(difference)]
     relative = difference / e.abs().clamp_min(max(atol, 1e-30))

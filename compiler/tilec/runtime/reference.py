@@ -95,7 +95,7 @@ def call_reference(module: UserModule, name: str, program: TileProgram, roles: R
     returned = _called(module, name, lambda: function(*positional, **extra))
     if returned is None:
         returned = tuple(a for p, a in zip(program.params, arguments) if p in roles.outputs)
-        if not any(a is b for a in positional for b in returned):
+        if not any(a is b for a in (*positional, *extra.values()) for b in returned):
             raise ReferenceFault(f"{name} of {module.path} returns nothing and is not given the outputs; return the expected output")
     results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
     if len(results) != len(roles.outputs) or not all(isinstance(r, torch.Tensor) for r in results):
