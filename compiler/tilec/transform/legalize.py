@@ -17,6 +17,10 @@ from .rewrite import map_children, map_expr, map_own, map_region
 
 
 def refuse_unknown(program: TileProgram, ctx: PassContext) -> TileProgram:
+    for p in program.params:
+        if isinstance(p, Buffer):
+            for e in (*p.shape, *(p.strides or ())):
+                _refuse(e, p)
     for s in walk_statements(program.body):
         if isinstance(s, TileOp) and s.op == "unsupported":
             raise LoweringError(f"{s.args.get('name') or 'This operator'} cannot be compiled yet: no lowering for it is known. Express it with "
@@ -32,7 +36,7 @@ def refuse_unknown(program: TileProgram, ctx: PassContext) -> TileProgram:
     return program
 
 
-def _refuse(e: Expr, s: Stmt) -> None:
+def _refuse(e: Expr, s: Stmt | Buffer) -> None:
     for part in walk(e):
         if isinstance(part, Unknown):
             what = f" ({part.reason})" if part.reason else ""
