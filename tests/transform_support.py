@@ -1,13 +1,15 @@
 """Lowering kernels given as source text and running the result thread by thread, for tests of the transformation."""
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 from emit_support import prim
 from matrix_machine import decode, encode
-from thread_interpreter import execute
+from thread_interpreter import execute as interpret
 from tilec.ir.buffer import GLOBAL, Buffer
+from tilec.ir.build import const_int
 from tilec.ir.program import TileProgram
 from tilec.ir.stmt import Alloc, Evaluate, For, If, Jump, Launch, Let, Store, While, walk
 from tilec.target.chips import find
@@ -28,6 +30,38 @@ def lowered(program: TileProgram, target: str = "sm_80") -> TileProgram:
     for launch in made.launches():
         assert all(isinstance(s, ALLOWED) for s in walk(launch.body))
     return made
+
+
+def execute(program: TileProgram, **arguments: Any) -> dict[str, np.ndarray]:
+    """The tensors after a thread program: by the interpreter, or, with TILEC_EXECUTE_ON=gpu, by this machine's GPU."""
+    if os.environ.get("TILEC_EXECUTE_ON") == "gpu":
+        return execute_on_gpu(program, arguments)
+    return interpret(program, **arguments)
+
+
+def execute_on_gpu(program: TileProgram, arguments: dict[str, Any]) -> dict[str, np.ndarray]:
+    import torch
+    from tilec.pipeline import Artifact
+    from tilec.runtime import gpu
+
+    tensors: dict[str, torch.Tensor] = {}
+    extents = {e: n for p in program.params if isinstance(p, Buffer) and p.name in arguments
+               for e, n in zip(p.shape, arguments[p.name].shape)}
+    for p in program.params:
+        assert isinstance(p, Buffer)
+        shape = [const_int(e) if const_int(e) is not None else extents[e] for e in p.shape]
+        values = np.broadcast_to(np.asarray(arguments.get(p.name, 0)), shape)
+        raw = torch.from_numpy(encode(np.ascontiguousarray(values), p.dtype).reshape(-1).copy())
+        tensors[p.name] = raw.cuda().view(getattr(torch, p.dtype)).reshape(shape)
+    target = gpu.local_target()
+    gpu.GpuKernel(Artifact(program, target, program, program))(*tensors.values())
+    torch.cuda.synchronize()
+    found = {}
+    for p in program.params:
+        shape = tuple(tensors[p.name].shape)
+        raw = tensors[p.name].contiguous().cpu().reshape(-1).view(torch.uint8).numpy().reshape(*shape, -1)
+        found[p.name] = decode(raw, p.dtype)
+    return found
 
 
 def run(signature: str, body: str, target: str = "sm_80", **arguments: Any) -> dict[str, np.ndarray]:
