@@ -40,9 +40,10 @@ class _Entry:
 
 
 class DiagnosticCache:
-    """Belongs to one document and one set of preferences."""
+    """Belongs to one document and one set of preferences. ``source``: the text analysed last."""
 
     def __init__(self) -> None:
+        self.source: SourceFile | None = None
         self._entries: dict[tuple[Any, ...], _Entry] = {}
         self._statements: dict[str, Statement] = {}
 

@@ -29,9 +29,9 @@ class Snapshot:
         self.document = document
         self.preferences = preferences
         self.environment = environment
-        self.source = SourceFile(document.path, document.normalized if document.readable else "")
         self.chosen = {} if chosen is None else chosen  # kernel -> text of the instance the user wants to see
         self._cache = cache or DiagnosticCache()
+        self.source = SourceFile(document.path, document.normalized if document.readable else "", self._cache.source)
         self._cancelled = cancelled
         self._lock = threading.RLock()  # the analysis thread and the requests' threads share a snapshot
         self._analysis: Any = None
@@ -45,6 +45,7 @@ class Snapshot:
             if self._analysis is None:
                 self.check_cancelled()
                 self._analysis = frontend.analyse(self.source, self.preferences, self._cancelled)
+                self._cache.source = self.source
             return self._analysis
 
     @property

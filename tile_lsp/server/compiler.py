@@ -93,7 +93,7 @@ class Compiler:
         request = {"kind": "run", "path": document.path, "text": document.normalized, "kernel": kernel, "instance": instance, "target": target,
                    "timeout": timeout}
         try:
-            return {"kernel": kernel, "instance": instance, **await self.backend.request(request, timeout + 30.0, report)}
+            return {"kernel": kernel, "instance": instance, "ok": False, **await self.backend.request(request, timeout + 30.0, report)}
         except Exception as error:
             log.exception("the run failed")
             return {"kernel": kernel, "instance": instance, "target": target, "ok": False,

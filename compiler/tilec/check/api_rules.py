@@ -59,10 +59,23 @@ _CALLABLE = ("function", "op", "class", "macro-decorator")
 
 
 def check_api(uses: Iterable[ApiUse], api: Api, settings: Settings) -> Iterator[Diagnostic]:
+    clean: set[tuple[object, ...]] = set()  # a file uses few names in few ways many times
     for use in uses:
-        for found in _check_use(use, api, settings):
-            if found is not None:
-                yield found
+        shape = _shape(use)
+        if shape in clean:
+            continue
+        found = [d for d in _check_use(use, api, settings) if d is not None]
+        if not found:
+            clean.add(shape)
+        yield from found
+
+
+def _shape(use: ApiUse) -> tuple[object, ...]:
+    """Everything that decides whether a use is right."""
+    call = use.call
+    if call is None:
+        return use.module, use.name
+    return use.module, use.name, call.positional, tuple(name for name, _ in call.keywords), call.has_star
 
 
 def _check_use(use: ApiUse, api: Api, settings: Settings) -> Iterator[Diagnostic | None]:

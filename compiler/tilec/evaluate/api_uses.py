@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..source.file import SourceFile
@@ -20,15 +21,39 @@ def find_api_uses(source: SourceFile, scope: Scope | None) -> list[ApiUse]:
 
     Code that asks first (``hasattr``, a version test, ``try``/``except AttributeError``) is left out.
     """
-    finder = _Finder(source, scope)
-    finder.block(source.tree.body)
-    return finder.uses
+    return [use for statement in source.tree.body for use in _uses_of(source, scope, statement)]
+
+
+@dataclass
+class _Seen:
+    """The uses in one top-level statement, as they are while the module's names mean ``meanings``."""
+
+    uses: list[ApiUse] = field(default_factory=list)
+    meanings: dict[str, Any] = field(default_factory=dict)
+
+
+def _uses_of(source: SourceFile, scope: Scope | None, statement: ast.stmt) -> list[ApiUse]:
+    seen = source.remembered("api uses", statement, _Seen)
+    names = scope.names if scope is not None else {}
+    if not seen.meanings or any(_meaning(names.get(n)) != meaning for n, meaning in seen.meanings.items()):
+        finder = _Finder(source, names)
+        finder.statement(statement)
+        seen.uses, seen.meanings = finder.uses, finder.meanings
+    return seen.uses
+
+
+def _meaning(value: Any) -> Any:
+    """What of a name's value decides about uses."""
+    if isinstance(value, Module):
+        return "module", value.name
+    return ("api", value.module, value.name) if isinstance(value, Api) else None
 
 
 class _Finder:
-    def __init__(self, source: SourceFile, scope: Scope | None):
+    def __init__(self, source: SourceFile, names: dict[str, Any]):
         self.source = source
-        self.scope = scope
+        self.names = names  # the module's
+        self.meanings: dict[str, Any] = {"": None}  # of the module's names that were looked up
         self.uses: list[ApiUse] = []
         self.locals: list[dict[str, Any]] = []  # per enclosing function: local names, with their value where an import gives one
 
@@ -38,7 +63,7 @@ class _Finder:
             self.statement(statement)
 
     def statement(self, node: ast.stmt) -> None:
-        if isinstance(node, ast.If) and any(word in ast.unparse(node.test) for word in _GUARDS):
+        if isinstance(node, ast.If) and self._asks_first(node.test):
             return
         if isinstance(node, ast.Try) and any(_catches(h) for h in node.handlers):
             self.block(node.orelse)
@@ -51,6 +76,10 @@ class _Finder:
             self._function(node)
             return
         self._children(node)
+
+    def _asks_first(self, test: ast.expr) -> bool:
+        text = self.source.segment(test)
+        return any(word in text for word in _GUARDS)
 
     def _children(self, node: ast.AST) -> None:
         for child in ast.iter_child_nodes(node):
@@ -105,7 +134,7 @@ class _Finder:
             if isinstance(value, Api) and value.module in API_MODULES and isinstance(node.ctx, ast.Load) and call is not None:
                 self._add(value.module, value.name, node, self.source.span(node), call, imported=True)
             return
-        if isinstance(node, ast.IfExp) and any(word in ast.unparse(node.test) for word in _GUARDS):
+        if isinstance(node, ast.IfExp) and self._asks_first(node.test):
             return
         if isinstance(node, ast.Lambda):
             self.locals.append({a.arg: None for a in node.args.args})
@@ -135,7 +164,9 @@ class _Finder:
         for names in reversed(self.locals):
             if name in names:
                 return names[name]
-        return self.scope.names.get(name) if self.scope is not None else None
+        value = self.names.get(name)
+        self.meanings[name] = _meaning(value)
+        return value
 
     def _module_of(self, node: ast.expr) -> str | None:
         if isinstance(node, ast.Name):

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..source.file import SourceFile
 from ..source.span import Span
+from .blocks import statements_of
 from .tile.jit import _is_prim_func, has_inner_prim_func
 from .values import Class, DType, Function, HostTensor, Instance, is_unknown
 
@@ -50,31 +51,52 @@ class KernelDefinition:
         return [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
 
 
+@dataclass(frozen=True)
+class _Candidate:
+    """A function that is a kernel, or would be one under tilelang.jit (``kind`` None, but ``could_be_eager``)."""
+
+    node: ast.FunctionDef
+    path: tuple[ast.AST, ...]  # the functions and classes it stands in
+    kind: str | None
+    could_be_eager: bool
+    span: Span
+    name_span: Span
+
+
 def find_definitions(source: SourceFile, eager: set[ast.AST]) -> list[KernelDefinition]:
     """All kernels of a file in order. ``eager``: functions evaluation found under tilelang.jit without a prim_func inside."""
     found: list[KernelDefinition] = []
     for statement in source.tree.body:
-        _search(source, statement, [], statement, eager, found)
+        for candidate in source.remembered("kernel candidates", statement, lambda top=statement: _candidates(source, top)):  # type: ignore[misc]
+            kind = candidate.kind or ("eager" if candidate.could_be_eager and candidate.node in eager else None)
+            if kind is not None:
+                found.append(_definition(candidate, statement, kind))
     return found
 
 
-def _search(source: SourceFile, node: ast.AST, path: list[ast.AST], top: ast.stmt, eager: set[ast.AST], found: list[KernelDefinition]) -> None:
+def _candidates(source: SourceFile, top: ast.stmt) -> list[_Candidate]:
+    found: list[_Candidate] = []
+    _search(source, top, (), found)
+    return found
+
+
+def _search(source: SourceFile, node: ast.AST, path: tuple[ast.AST, ...], found: list[_Candidate]) -> None:
     if isinstance(node, ast.FunctionDef):
-        kind = _kind(node, path, eager)
-        if kind is not None:
-            found.append(_definition(source, node, path, top, kind))
-    inner = [*path, node] if isinstance(node, (*FUNCTIONS, ast.ClassDef)) else path
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.stmt) or isinstance(child, (ast.ExceptHandler,)):
-            _search(source, child, inner, top, eager, found)
+        kind, could_be_eager = _kind(node, path)
+        if kind is not None or could_be_eager:
+            found.append(_Candidate(node, path, kind, could_be_eager, source.span(node), source.name_span(node)))
+    inner = (*path, node) if isinstance(node, (*FUNCTIONS, ast.ClassDef)) else path
+    for child in statements_of(node):
+        _search(source, child, inner, found)
 
 
-def _kind(node: ast.FunctionDef, path: list[ast.AST], eager: set[ast.AST]) -> str | None:
+def _kind(node: ast.FunctionDef, path: tuple[ast.AST, ...]) -> tuple[str | None, bool]:
+    """What a function is by its looks, and whether being jitted would make it an eager kernel."""
     if any(_is_prim_func(d) for d in node.decorator_list):
-        return None if any(isinstance(p, FUNCTIONS) for p in path) else "prim_func"
+        return (None if any(isinstance(p, FUNCTIONS) for p in path) else "prim_func"), False
     if _owns_prim_func(node):
-        return "lazy"
-    return "eager" if node in eager or _looks_jitted(node) else None
+        return "lazy", False
+    return ("eager" if _looks_jitted(node) else None), True
 
 
 def _owns_prim_func(node: ast.FunctionDef) -> bool:
@@ -88,22 +110,25 @@ def _owns_prim_func(node: ast.FunctionDef) -> bool:
             continue
         if isinstance(item, (ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             continue
-        stack.extend(c for c in ast.iter_child_nodes(item) if isinstance(c, (ast.stmt, ast.ExceptHandler, ast.match_case)))
+        stack.extend(statements_of(item))
     return False
 
 
 def _looks_jitted(node: ast.FunctionDef) -> bool:
     for decorator in node.decorator_list:
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if isinstance(target, ast.Attribute) and target.attr == "jit" and isinstance(target.value, ast.Name) and target.value.id in ("tilelang", "tl"):
+        if not isinstance(target, ast.Attribute) or target.attr != "jit":
+            continue
+        if isinstance(target.value, ast.Name) and target.value.id in ("tilelang", "tl"):
             return not has_inner_prim_func(node)
     return False
 
 
-def _definition(source: SourceFile, node: ast.FunctionDef, path: list[ast.AST], top: ast.stmt, kind: str) -> KernelDefinition:
-    names = [p.name for p in path if isinstance(p, (*FUNCTIONS, ast.ClassDef))]
+def _definition(found: _Candidate, top: ast.stmt, kind: str) -> KernelDefinition:
+    node = found.node
+    names = [p.name for p in found.path if isinstance(p, (*FUNCTIONS, ast.ClassDef))]
     first = min([d.lineno for d in node.decorator_list] + [node.lineno])
-    return KernelDefinition(node.name, ".".join([*names, node.name]), kind, node, source.span(node), source.name_span(node), first, top)
+    return KernelDefinition(node.name, ".".join([*names, node.name]), kind, node, found.span, found.name_span, first, top)
 
 
 # -- how an instance is written --------------------------------------------------------------------------------------------

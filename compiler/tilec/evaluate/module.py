@@ -92,7 +92,7 @@ def _package_roots(path: str) -> tuple[str, ...]:
 
 def _find_eager(source: SourceFile, scope: Scope, definitions: dict[ast.AST, KernelDefinition]) -> None:
     """Functions that turned out to be jitted (through aliases or the user's own decorators)."""
-    eager = {f.node for f in _functions(scope) if f.kind == "eager" and f.source is source}
+    eager: set[ast.AST] = {f.node for f in _functions(scope) if f.kind == "eager" and f.source is source}
     for found in find_definitions(source, eager):
         definitions.setdefault(found.node, found)
     for function in _functions(scope):

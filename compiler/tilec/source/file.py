@@ -2,19 +2,29 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from functools import cached_property
+from typing import TypeVar
 
 from .directives import Directive, find_directives
 from .parse import ParseResult, parse
 from .span import Span
 
+T = TypeVar("T")
+
 
 class SourceFile:
-    """The text of a file, parsed on demand. Never raises on malformed Python: see :attr:`syntax_errors`."""
+    """The text of a file, parsed on demand. Never raises on malformed Python: see :attr:`syntax_errors`.
 
-    def __init__(self, path: str, text: str):
+    ``previous``: an earlier text of the same file. Top-level statements that an edit did not touch keep their syntax trees and
+    what :meth:`remembered` holds of them.
+    """
+
+    def __init__(self, path: str, text: str, previous: SourceFile | None = None):
         self.path = path
         self.text = text
+        self._previous = previous if previous is not None and previous.path == path else None
+        self._memory: dict[tuple[str, ast.AST], object] = {}
 
     @cached_property
     def lines(self) -> list[str]:
@@ -22,7 +32,25 @@ class SourceFile:
 
     @cached_property
     def _parsed(self) -> ParseResult:
-        return parse(self.text)
+        previous, self._previous = self._previous, None
+        found = self._parsed_after(previous) if previous is not None else None
+        return found or parse(self.text)
+
+    def _parsed_after(self, previous: SourceFile) -> ParseResult | None:
+        from .reparse import reparse
+
+        found = reparse(previous._parsed, previous.lines, self.lines)
+        if found is not None:
+            kept = set(found.tree.body)
+            self._memory = {key: value for key, value in previous._memory.items() if key[1] in kept}
+        return found
+
+    def remembered(self, kind: str, statement: ast.stmt, make: Callable[[], T]) -> T:
+        """What was made of a top-level statement before, where neither its text nor its place has changed since."""
+        key = (kind, statement)
+        if key not in self._memory:
+            self._memory[key] = make()
+        return self._memory[key]  # type: ignore[return-value]
 
     @property
     def tree(self) -> ast.Module:
@@ -60,7 +88,8 @@ class SourceFile:
         span = self.span(node)
         if span.line == span.end_line:
             return self.lines[span.line - 1][span.column - 1:span.end_column - 1]
-        return ast.get_source_segment(self.text, node) or ""
+        inner = self.lines[span.line:span.end_line - 1]
+        return "\n".join([self.lines[span.line - 1][span.column - 1:], *inner, self.lines[span.end_line - 1][:span.end_column - 1]])
 
     def _column(self, line: int, byte_offset: int) -> int:
         """Python counts UTF-8 bytes from 0; spans count characters from 1."""

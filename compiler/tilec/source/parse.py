@@ -39,6 +39,12 @@ def parse(text: str) -> ParseResult:
     return ParseResult(_longest_prefix(lines), tuple(errors))
 
 
+def parse_region(lines: list[str], above: int) -> ast.Module | None:
+    """The statements of some lines that have ``above`` lines before them; None if they do not parse by themselves."""
+    tree, _ = _try_parse("\n" * above + "\n".join(lines) + "\n")
+    return tree
+
+
 def _try_parse(text: str) -> tuple[ast.Module | None, SyntaxProblem | None]:
     try:
         with warnings.catch_warnings():
@@ -52,7 +58,7 @@ def _try_parse(text: str) -> tuple[ast.Module | None, SyntaxProblem | None]:
         if end_line == line and end_column <= column:
             end_column = column + 1
         return None, SyntaxProblem(error.msg or "invalid syntax", line, column, end_line, end_column)
-    except (ValueError, RecursionError, MemoryError) as error:
+    except (ValueError, RecursionError, MemoryError, SystemError) as error:  # SystemError: CPython issue 106905
         return None, SyntaxProblem(f"cannot parse: {error}", 1, 1, 1, 2)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from ..blocks import statements_within
 from ..evaluator import Evaluator
 from ..values import Compiled, Function, Native, unknown
 from .registry import Bound, api
@@ -13,8 +14,7 @@ _JIT = "*function out_idx= target= target_host= execution_backend= verbose= pass
 
 def has_inner_prim_func(node: Any) -> bool:
     """Whether a function contains ``@T.prim_func``: then it is a lazy factory, else an eager kernel."""
-    return any(isinstance(inner, ast.FunctionDef) and inner is not node and any(_is_prim_func(d) for d in inner.decorator_list)
-               for inner in ast.walk(node))
+    return any(isinstance(inner, ast.FunctionDef) and any(_is_prim_func(d) for d in inner.decorator_list) for inner in statements_within(node))
 
 
 def _is_prim_func(decorator: ast.expr) -> bool:
