@@ -6,7 +6,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from emit_support import prim, program  # noqa: E402
-
 from tilec.ir.stmt import TileOp  # noqa: E402
 from tilec.runtime.interpreter import Unsupported, interpret  # noqa: E402
 from tilec.runtime.interpreter.run import OutOfTime  # noqa: E402

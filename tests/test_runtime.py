@@ -9,7 +9,6 @@ torch = pytest.importorskip("torch")
 
 from emit_support import program  # noqa: E402
 from hand_programs import gemm  # noqa: E402
-
 from tilec.runtime.compare import Tolerance, compare, tolerance  # noqa: E402
 from tilec.runtime.cost import flops  # noqa: E402
 from tilec.runtime.inputs import InputError, make_arguments, roles_of  # noqa: E402
@@ -57,7 +56,7 @@ def test_an_extent_the_kernel_has_not():
 def test_indices_are_in_range_and_what_is_accumulated_starts_at_zero():
     made = program(COUNT)
     a, bins = make_arguments(made, roles_of(made), {}, 0)
-    assert 0 <= int(a.min()) and int(a.max()) < 10 and bins.tolist() == [0] * 10
+    assert int(a.min()) >= 0 and int(a.max()) < 10 and bins.tolist() == [0] * 10
 
 
 # -- the user's functions -------------------------------------------------------------------------------------------------------
