@@ -154,7 +154,7 @@ def _reduce(op: TileOp, ctx: PassContext) -> Body:
     work = accumulator_dtype(dst.dtype)
     before: list[Stmt] = []
     source = src
-    if src.buffer.scope != FRAGMENT or not src.is_whole():
+    if src.buffer.scope != FRAGMENT or not src.is_whole() or src.buffer.view_of is not None:
         part = Buffer(ctx.fresh(f"{src.buffer.name}_part"), src.extents, src.dtype, FRAGMENT, op.span)
         source = whole(part)
         before = [Alloc(op.span, part), over_tile(op, src.extents, lambda p: (

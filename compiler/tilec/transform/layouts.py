@@ -18,6 +18,7 @@ from ..ir.stmt import Alloc, Body, Launch, Parallel, Stmt, Store, TileOp, expres
 from ..ir.stmt import walk as walk_statements
 from .context import LaunchState, PassContext
 from .expand import over_tile
+from .legalize import resolve_elements
 from .matrix.layouts import accumulator_layout, operand_layout
 from .matrix.shape import MATRIX_OPS, matrix_shape
 from .matrix.shared import required_shared_layout
@@ -79,7 +80,7 @@ def _matrix_op(op: TileOp, state: LaunchState) -> Body:
     return (*before, op, *after)
 
 
-def _between(op: TileOp, region: Region, own: Buffer, state: LaunchState, back: bool) -> Parallel:
+def _between(op: TileOp, region: Region, own: Buffer, state: LaunchState, back: bool) -> Stmt:
     lead = region.mins[:-2]
 
     def make(p: tuple[Expr, ...]) -> Body:
@@ -88,7 +89,7 @@ def _between(op: TileOp, region: Region, own: Buffer, state: LaunchState, back: 
             return (Store(op.span, region.buffer, place, Load(own.dtype, None, own, p)),)
         return (Store(op.span, own, p, Load(own.dtype, None, region.buffer, place)),)
 
-    return over_tile(op, own.shape, make, state.passes)
+    return resolve_elements((over_tile(op, own.shape, make, state.passes),))[0]
 
 
 def _tensor_copy(op: TileOp, state: LaunchState) -> Body:
@@ -98,7 +99,7 @@ def _tensor_copy(op: TileOp, state: LaunchState) -> Body:
     region = op.region(which)
     wanted = copy_fragment_layout(op, state.threads)
     known = state.layouts.get(region.buffer)
-    if region.is_whole() and (known is None or known == wanted):
+    if region.is_whole() and region.buffer.view_of is None and (known is None or known == wanted):
         state.layouts[region.buffer] = wanted
         return (op,)
     own = Buffer(state.passes.fresh(region.buffer.name), region.extents[-2:], region.dtype, FRAGMENT, region.span)

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 from ..ir.buffer import FRAGMENT, TMEM, Region
 from ..ir.build import binary, const, const_int, lift
 from ..ir.expr import Expr, Load, Var
-from ..ir.stmt import Body, For, If, Parallel, Stmt, TileOp
+from ..ir.stmt import Alloc, Body, Evaluate, For, If, Parallel, Stmt, Store, TileOp
 from .async_copy import COMMIT, wait_function
 from .debugging import lower_debugging, print_call
 from .errors import LoweringError
+from .layouts import default_loop_layout
+from .legalize import resolve_elements
 from .matrix.barrier_functions import SYNC_THREADS
 from .matrix.barriers import BARRIER_OPS, lower_barrier_op
 from .matrix.device import function
 from .matrix.tensor_memory import lower_tensor_memory_copy
+from .parallel import lower_parallel
 from .unit import unit
 
 if TYPE_CHECKING:
@@ -95,19 +98,15 @@ def _debugging(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[St
 
 def _print_tile(op: TileOp, src: Region, lowering: ThreadLowering) -> list[Stmt]:
     """One thread prints every element; a fragment is exchanged through shared memory first."""
-    from .layouts import static_extents
-    from .parallel import _exchange, lower_parallel  # noqa: F401 - kept local: printing is rare
-
     if src.buffer.scope == FRAGMENT:
         variables = tuple(Var("int32", op.span, f"i{k}", "loop") for k in range(src.buffer.ndim))
         shape = src.buffer.static_shape()
         assert shape is not None
-        from ..ir.stmt import Alloc, Store
-
         place = lowering.state.temporary_shared(f"{src.buffer.name}_print", shape, src.dtype, op.span)
         copy = Parallel(op.span, variables, src.buffer.shape, (Store(op.span, place, variables, Load(src.dtype, op.span, src.buffer, variables)),))
-        assert static_extents(copy) is not None
-        spill = lower_parallel(copy, lowering.state.layouts[src.buffer], lowering.state, lowering.ranges)
+        copy = resolve_elements((copy,))[0]
+        assert isinstance(copy, Parallel)
+        spill = lower_parallel(copy, default_loop_layout(copy, lowering.state), lowering.state, lowering.ranges)
         src = Region(place, src.mins, src.extents, src.form, src.span)
         return [Alloc(op.span, place), *spill, _print_all(op, src, lowering)]
     return [_print_all(op, src, lowering)]
@@ -116,8 +115,6 @@ def _print_tile(op: TileOp, src: Region, lowering: ThreadLowering) -> list[Stmt]
 def _print_all(op: TileOp, src: Region, lowering: ThreadLowering) -> Stmt:
     variables = tuple(Var("int32", op.span, f"i{k}", "loop") for k in range(len(src.mins)))
     buffer, place = lowering.state.shared_element(src.buffer, tuple(m + v for m, v in zip(src.mins, variables)))
-    from ..ir.stmt import Evaluate
-
     body: Body = (Evaluate(op.span, print_call(Load(buffer.dtype, op.span, buffer, place), str(op.args.get("message") or src.buffer.name))),)
     for var, extent in reversed(list(zip(variables, src.extents))):
         body = (For(op.span, var, const(0), extent, body),)

@@ -57,7 +57,7 @@ def _lowered(launch: Launch) -> None:
     for b in _buffers(launch.body):
         if b.scope in (FRAGMENT, TMEM):
             raise MalformedProgram(f"{b} is left in a thread program")
-        if b.scope != GLOBAL and b.storage() not in allocated:
+        if b.scope != GLOBAL and b not in allocated:
             raise MalformedProgram(f"{b} is used but not allocated")
         if b.scope.startswith("shared"):
             _placed(b, pool)
