@@ -4,6 +4,7 @@ It is written against the meaning of the tile operators alone, shares no code wi
 compiled kernels are compared with. It poisons memory that nothing has written, and reports out-of-bounds accesses to
 on-chip buffers, reads of uninitialised elements, and waits on mbarriers that cannot complete.
 """
+
 from .run import Fault, InterpreterResult, Unsupported, interpret
 
 __all__ = ["Fault", "InterpreterResult", "Unsupported", "interpret"]

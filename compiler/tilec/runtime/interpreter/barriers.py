@@ -5,6 +5,7 @@ phase is not complete then can never be satisfied (PTX ISA, "Parallel Synchroniz
 mbarrier"). The completion of a matrix product is one arrival; a statement of the whole block is one by each of its threads.
 Roles that run side by side, each waiting for the other, cannot be followed that way: that is said, not reported as a fault.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -59,5 +60,9 @@ def wait(state: State, op: TileOp, mask: torch.Tensor | None) -> None:
         return
     if mask is not None and not bool(mask.all()):
         raise Unsupported(f"threads that wait for others at {key[0].name}[{key[1]}]: the interpreter runs the roles of a block one after another", op.span)
-    state.fault("barrier", f"this waits for phase parity {value} of {key[0].name}[{key[1]}], which nothing completes: {done} phases are complete and "
-                f"{state.arrivals.get(key, 0)} of {_needed(state, key)} arrivals have happened", op.span)
+    state.fault(
+        "barrier",
+        f"this waits for phase parity {value} of {key[0].name}[{key[1]}], which nothing completes: {done} phases are complete and "
+        f"{state.arrivals.get(key, 0)} of {_needed(state, key)} arrivals have happened",
+        op.span,
+    )

@@ -1,4 +1,5 @@
 """Expressions over a box of iterations: every variable is a tensor or number that broadcasts over the box."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -159,14 +160,50 @@ def _load(state: Any, e: Load, mask: Any) -> torch.Tensor:
 
 # -- functions ----------------------------------------------------------------------------------------------------------------
 _FUNCTIONS: dict[str, Any] = {
-    "exp": torch.exp, "exp2": torch.exp2, "exp10": lambda x: torch.pow(torch.tensor(10.0, dtype=x.dtype), x), "log": torch.log, "log2": torch.log2,
-    "log10": torch.log10, "log1p": torch.log1p, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "sin": torch.sin, "cos": torch.cos, "tan": torch.tan,
-    "sinh": torch.sinh, "cosh": torch.cosh, "tanh": torch.tanh, "asin": torch.asin, "acos": torch.acos, "atan": torch.atan, "asinh": torch.asinh,
-    "acosh": torch.acosh, "atanh": torch.atanh, "erf": torch.erf, "sigmoid": torch.sigmoid, "floor": torch.floor, "ceil": torch.ceil,
-    "trunc": torch.trunc, "nearbyint": torch.round, "abs": torch.abs, "pow": torch.pow, "fmod": torch.fmod, "atan2": torch.atan2,
-    "hypot": torch.hypot, "copysign": torch.copysign, "round": lambda x: torch.trunc(x + torch.copysign(torch.full_like(x, 0.5), x)),
-    "ieee_fsqrt": torch.sqrt, "ieee_frcp": torch.reciprocal, "ieee_frsqrt": torch.rsqrt, "ieee_add": torch.add, "ieee_sub": torch.sub,
-    "ieee_mul": torch.mul, "ieee_fdiv": torch.div, "isnan": torch.isnan, "isinf": torch.isinf, "isfinite": torch.isfinite,
+    "exp": torch.exp,
+    "exp2": torch.exp2,
+    "exp10": lambda x: torch.pow(torch.tensor(10.0, dtype=x.dtype), x),
+    "log": torch.log,
+    "log2": torch.log2,
+    "log10": torch.log10,
+    "log1p": torch.log1p,
+    "sqrt": torch.sqrt,
+    "rsqrt": torch.rsqrt,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "tan": torch.tan,
+    "sinh": torch.sinh,
+    "cosh": torch.cosh,
+    "tanh": torch.tanh,
+    "asin": torch.asin,
+    "acos": torch.acos,
+    "atan": torch.atan,
+    "asinh": torch.asinh,
+    "acosh": torch.acosh,
+    "atanh": torch.atanh,
+    "erf": torch.erf,
+    "sigmoid": torch.sigmoid,
+    "floor": torch.floor,
+    "ceil": torch.ceil,
+    "trunc": torch.trunc,
+    "nearbyint": torch.round,
+    "abs": torch.abs,
+    "pow": torch.pow,
+    "fmod": torch.fmod,
+    "atan2": torch.atan2,
+    "hypot": torch.hypot,
+    "copysign": torch.copysign,
+    "round": lambda x: torch.trunc(x + torch.copysign(torch.full_like(x, 0.5), x)),
+    "ieee_fsqrt": torch.sqrt,
+    "ieee_frcp": torch.reciprocal,
+    "ieee_frsqrt": torch.rsqrt,
+    "ieee_add": torch.add,
+    "ieee_sub": torch.sub,
+    "ieee_mul": torch.mul,
+    "ieee_fdiv": torch.div,
+    "isnan": torch.isnan,
+    "isinf": torch.isinf,
+    "isfinite": torch.isfinite,
 }
 for _name in ("exp", "exp10", "log", "log2", "log10", "sin", "cos", "tan"):
     _FUNCTIONS[f"__{_name}"] = _FUNCTIONS[_name]
@@ -198,5 +235,13 @@ def _reinterpret(state: Any, e: Call, mask: Any) -> torch.Tensor:
 
 
 _HANDLERS: dict[type, Any] = {
-    Const: _const, Var: _var, Unknown: _unknown, Binary: _binary, Unary: _unary, Cast: _cast, Select: _select, Load: _load, Call: _call,
+    Const: _const,
+    Var: _var,
+    Unknown: _unknown,
+    Binary: _binary,
+    Unary: _unary,
+    Cast: _cast,
+    Select: _select,
+    Load: _load,
+    Call: _call,
 }

@@ -1,4 +1,5 @@
 """Buffers while a program is interpreted: values, which elements were written, and by which statement."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,11 +12,25 @@ from ...ir import dtypes
 from ...ir.buffer import Buffer
 
 TORCH = {
-    "bool": torch.bool, "int8": torch.int8, "uint8": torch.uint8, "int16": torch.int16, "int32": torch.int32, "int64": torch.int64,
-    "float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32, "tfloat32": torch.float32, "float64": torch.float64,
-    "float8_e4m3fn": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2,
+    "bool": torch.bool,
+    "int8": torch.int8,
+    "uint8": torch.uint8,
+    "int16": torch.int16,
+    "int32": torch.int32,
+    "int64": torch.int64,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+    "tfloat32": torch.float32,
+    "float64": torch.float64,
+    "float8_e4m3fn": torch.float8_e4m3fn,
+    "float8_e5m2": torch.float8_e5m2,
     # torch's wider unsigned types lack most arithmetic: int64 holds their values, wrapped at stores
-    "uint16": torch.int64, "uint32": torch.int64, "uint64": torch.int64, "int4": torch.int8, "uint4": torch.uint8,
+    "uint16": torch.int64,
+    "uint32": torch.int64,
+    "uint64": torch.int64,
+    "int4": torch.int8,
+    "uint4": torch.uint8,
 }
 
 

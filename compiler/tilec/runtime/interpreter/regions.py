@@ -1,4 +1,5 @@
 """Regions of buffers as tensors, with which of their elements depend on memory that nothing has written."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
 """Running a program: statements in order, blocks one after another, parallel loops all iterations at once."""
+
 from __future__ import annotations
 
 import itertools
@@ -47,8 +48,9 @@ class InterpreterResult:
     writers: dict[Buffer, torch.Tensor] = field(default_factory=dict)
 
 
-def interpret(program: TileProgram, arguments: Sequence[Any], *, seconds: float | None = None,
-              progress: Callable[[int, int], None] | None = None) -> InterpreterResult:
+def interpret(
+    program: TileProgram, arguments: Sequence[Any], *, seconds: float | None = None, progress: Callable[[int, int], None] | None = None
+) -> InterpreterResult:
     """Execute a program on CPU tensors and numbers given in ``program.params`` order; tensors are updated in place.
 
     Raises Unsupported (with a place) for what has no tile semantics here, OutOfTime when ``seconds`` are used up.
@@ -273,6 +275,15 @@ def _product(extents: list[int]) -> int:
 
 _PARALLEL_SAFE = {"sync_threads", "sync_warp", "annotate", "print", "fence_proxy_async", "device_assert"}
 _HANDLERS: dict[type, Any] = {
-    Launch: _Runner.launch, Alloc: _Runner.alloc, Let: _Runner.let, Store: _Runner.store, For: _Runner.loop, Parallel: _Runner.parallel,
-    While: _Runner.while_loop, If: _Runner.branch, Jump: _Runner.jump, Evaluate: _Runner.evaluate, TileOp: _Runner.tile,
+    Launch: _Runner.launch,
+    Alloc: _Runner.alloc,
+    Let: _Runner.let,
+    Store: _Runner.store,
+    For: _Runner.loop,
+    Parallel: _Runner.parallel,
+    While: _Runner.while_loop,
+    If: _Runner.branch,
+    Jump: _Runner.jump,
+    Evaluate: _Runner.evaluate,
+    TileOp: _Runner.tile,
 }

@@ -1,4 +1,5 @@
 """The state of an interpretation: memory, variables, faults, barriers."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -193,11 +194,15 @@ class State:
             return
         wrong = ~inside if mask is None else ~inside & mask
         if bool(wrong.any()):
-            self.fault("out-of-bounds", f"{what} of {buffer.name} outside its shape {list(self.shape(buffer))}, first at index "
-                       f"{list(first_index(indices, wrong))}", span)
+            self.fault(
+                "out-of-bounds",
+                f"{what} of {buffer.name} outside its shape {list(self.shape(buffer))}, first at index {list(first_index(indices, wrong))}",
+                span,
+            )
 
-    def _note_unwritten(self, buffer: Buffer, storage: Storage, where: torch.Tensor, active: torch.Tensor, indices: list[torch.Tensor],
-                        span: Span | None) -> None:
+    def _note_unwritten(
+        self, buffer: Buffer, storage: Storage, where: torch.Tensor, active: torch.Tensor, indices: list[torch.Tensor], span: Span | None
+    ) -> None:
         fresh = storage.unwritten(where)
         if fresh is None:
             return
@@ -211,8 +216,9 @@ class State:
         else:
             self.pending.append(Taint(fresh, origin.message, origin.span))
 
-    def store(self, buffer: Buffer, indices: list[torch.Tensor], value: torch.Tensor, mask: torch.Tensor | None, span: Span | None,
-              taint: Taint | None = None) -> None:
+    def store(
+        self, buffer: Buffer, indices: list[torch.Tensor], value: torch.Tensor, mask: torch.Tensor | None, span: Span | None, taint: Taint | None = None
+    ) -> None:
         flat, inside = self.address(buffer, indices)
         storage = self.memory.of(buffer)
         active = inside if mask is None else inside & mask
@@ -237,8 +243,17 @@ class State:
             storage.mark(where, ~taint.mask)
 
     # -- atomics -------------------------------------------------------------------------------------------------
-    def update(self, buffer: Buffer, indices: list[torch.Tensor], value: torch.Tensor, kind: str, mask: torch.Tensor | None, span: Span | None,
-               taint: Taint | None = None, need_old: bool = False) -> torch.Tensor:
+    def update(
+        self,
+        buffer: Buffer,
+        indices: list[torch.Tensor],
+        value: torch.Tensor,
+        kind: str,
+        mask: torch.Tensor | None,
+        span: Span | None,
+        taint: Taint | None = None,
+        need_old: bool = False,
+    ) -> torch.Tensor:
         """``buffer[indices] = buffer[indices] kind value`` one iteration after another; the old values where they are needed."""
         flat, inside = self.address(buffer, indices)
         storage = self.memory.of(buffer)
@@ -298,4 +313,3 @@ def first_index(indices: list[torch.Tensor], where: torch.Tensor) -> tuple[int, 
     shape = torch.broadcast_shapes(where.shape, *[i.shape for i in indices])
     position = int(where.expand(shape).reshape(-1).to(torch.uint8).argmax())
     return tuple(int(i.expand(shape).reshape(-1)[position]) for i in indices)
-

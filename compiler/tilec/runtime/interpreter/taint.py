@@ -3,6 +3,7 @@
 Copying or computing with such a value is harmless as long as nothing comes of it: the padding of a tile is often computed
 on and never stored. A fault is reported where the value reaches global memory, decides control flow or becomes an index.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable

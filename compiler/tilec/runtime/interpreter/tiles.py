@@ -1,4 +1,5 @@
 """Tile operators on whole tensors."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -39,7 +40,7 @@ def _copy(state: State, op: TileOp, mask: Mask) -> None:
     src, dst = op.region("src"), op.region("dst")
     tile = read(state, src, mask)
     to = extents_of(state, dst)
-    shape = list(tile.values.shape)[1 if tile.by_lane else 0:]
+    shape = list(tile.values.shape)[1 if tile.by_lane else 0 :]
     if len(shape) == len(to) and shape != to:
         common = [min(a, b) for a, b in zip(shape, to)]
         tile = _part(tile, common)
@@ -87,8 +88,11 @@ def _fill(state: State, op: TileOp, mask: Mask) -> None:
     by_lane = value.numel() > 1 and is_by_lane(state, dst)
     if not by_lane and value.numel() > 1 and not bool((value == value.reshape(-1)[0]).all()):
         raise Unsupported("a fill with values that differ between threads", op.span)
-    tile = Tile(value if by_lane else value.reshape(-1)[0], None if taint is None else
-                Taint(taint.mask.expand(value.shape) if by_lane else taint.mask.any(), taint.message, taint.span), by_lane)
+    tile = Tile(
+        value if by_lane else value.reshape(-1)[0],
+        None if taint is None else Taint(taint.mask.expand(value.shape) if by_lane else taint.mask.any(), taint.message, taint.span),
+        by_lane,
+    )
     write(state, dst, _expanded(tile, extents), op.args["value"].dtype, mask)
 
 
@@ -201,8 +205,16 @@ def _without_nan(value: torch.Tensor, kind: str, op: TileOp) -> torch.Tensor:
     return torch.where(torch.isnan(value), torch.full_like(value, float("inf") if kind == "min" else float("-inf")), value)
 
 
-_MERGE: dict[str, Any] = {"sum": torch.add, "abssum": torch.add, "max": torch.maximum, "absmax": torch.maximum, "min": torch.minimum,
-                          "bitand": torch.bitwise_and, "bitor": torch.bitwise_or, "bitxor": torch.bitwise_xor}
+_MERGE: dict[str, Any] = {
+    "sum": torch.add,
+    "abssum": torch.add,
+    "max": torch.maximum,
+    "absmax": torch.maximum,
+    "min": torch.minimum,
+    "bitand": torch.bitwise_and,
+    "bitor": torch.bitwise_or,
+    "bitxor": torch.bitwise_xor,
+}
 
 
 def _scan(state: State, op: TileOp, mask: Mask) -> None:
@@ -273,10 +285,38 @@ def _assert(state: State, op: TileOp, mask: Mask) -> None:
 
 
 OPERATORS: dict[str, Any] = {
-    "copy": _copy, "async_copy": _copy, "tma_copy": _copy, "transpose": _transpose, "fill": _fill, "clear": _fill, "gemm": _gemm,
-    "tcgen05_gemm": _gemm, "wgmma_gemm": _gemm, "reduce": _reduce, "cumsum": _scan, "cummax": _scan, "atomic": _atomic,
-    "mbarrier_arrive": arrive, "mbarrier_wait_parity": wait, "device_assert": _assert, "sync_grid": _sync_grid,
+    "copy": _copy,
+    "async_copy": _copy,
+    "tma_copy": _copy,
+    "transpose": _transpose,
+    "fill": _fill,
+    "clear": _fill,
+    "gemm": _gemm,
+    "tcgen05_gemm": _gemm,
+    "wgmma_gemm": _gemm,
+    "reduce": _reduce,
+    "cumsum": _scan,
+    "cummax": _scan,
+    "atomic": _atomic,
+    "mbarrier_arrive": arrive,
+    "mbarrier_wait_parity": wait,
+    "device_assert": _assert,
+    "sync_grid": _sync_grid,
     # a bulk copy only announces its bytes on its barrier: the arrival is the user's (tilelang/language/copy_op.py, tma_copy)
-    **dict.fromkeys(("annotate", "sync_threads", "sync_warp", "mbarrier_expect_tx", "ptx_wait_group", "ptx_commit_group", "wait_wgmma",
-                     "fence_proxy_async", "deallocate_tmem", "set_max_nreg", "print"), _nothing),
+    **dict.fromkeys(
+        (
+            "annotate",
+            "sync_threads",
+            "sync_warp",
+            "mbarrier_expect_tx",
+            "ptx_wait_group",
+            "ptx_commit_group",
+            "wait_wgmma",
+            "fence_proxy_async",
+            "deallocate_tmem",
+            "set_max_nreg",
+            "print",
+        ),
+        _nothing,
+    ),
 }
