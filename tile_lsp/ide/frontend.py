@@ -44,9 +44,7 @@ def check(analysis: Any, environment: Environment, preferences: Preferences, pro
         if kernel.qualname in dependencies:
             key, used = dependencies[kernel.qualname]
             cache.keep(key, used, analysis.source.path, [d for d in found if d.kernel == kernel.qualname])
-    found = _joined(found, [d for kept in taken.values() if kept for d in kept])
-    torn = _torn_kernels(analysis)
-    return [d for d in found if d.kernel not in torn]
+    return _joined(found, [d for kept in taken.values() if kept for d in kept])
 
 
 def _joined(found: list[Any], kept: list[Any]) -> list[Any]:
@@ -55,12 +53,6 @@ def _joined(found: list[Any], kept: list[Any]) -> list[Any]:
     for d in (*found, *kept):
         seen.setdefault((d.code, d.span.path, d.span.line, d.span.column, d.span.end_line, d.span.end_column), d)
     return sorted(seen.values(), key=lambda d: (d.span.path, d.span.line, d.span.column, d.code))
-
-
-def _torn_kernels(analysis: Any) -> set[str]:
-    """Kernels with a statement that does not parse: what they lack may stand in that statement, so nothing is said about them."""
-    broken = [span.line for _, span in analysis.source.syntax_errors]
-    return {k.qualname for k in analysis.kernels if any(k.first_line <= line <= k.span.end_line for line in broken)}
 
 
 def arguments(kernel: Any, instance: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from ..ir.buffer import Buffer
 from ..ir.program import TileProgram
 from ..source.span import Span
 from ..target.chips import Target
+from . import torn
 from .api import Api
 from .context import RuleContext
 from .diagnostic import ERROR, Diagnostic, Related
@@ -167,7 +168,7 @@ def check_analysis(
         *problem_diagnostics(analysis.problems, settings),
     ]
     general = list(found)
-    for kernel in analysis.kernels:
+    for kernel in torn.whole_kernels(analysis):
         by_instance = []
         for instance in kernel.instances:
             program = make(kernel, instance)
@@ -179,6 +180,7 @@ def check_analysis(
             diagnostics = check_program(program, targets, api, settings, explicit)
             by_instance.append((instance, [replace(d, kernel=kernel.qualname) for d in diagnostics]))
         merged = merge_instances(kernel, by_instance)
+        merged = torn.without_follow_ons(merged, analysis.source)
         found += [d for d in merged if not any(_same_place(d.span, g.span) and g.severity == ERROR for g in general)]
     return _ordered(suppressed(_distinct_places(found), analysis.source))
 

@@ -1,0 +1,49 @@
+"""A syntax error is reported by itself, without faults that only follow from it."""
+from __future__ import annotations
+
+from lsp_kernels import MATMUL
+from tilec.check.checker import check_analysis
+from tilec.evaluate import analyse
+from tilec.source.file import SourceFile
+from tilec.target import chips
+
+from tile_lsp.releases import manifest
+
+WHOLE = '''
+
+@tilelang.jit(out_idx=[-1])
+def scale(N):
+    @T.prim_func
+    def main(A: T.Tensor((N, WIDTH), "float32"), B: T.Tensor((N, WIDTH), "float32")):
+        with T.Kernel(N, threads=2048) as bx:
+            S = T.alloc_shared((WIDTH,), "float32")
+            T.copy(A[bx, 0], S)
+            T.copy(S, B[bx, 0])
+
+    return main
+
+
+scale(64)
+'''
+
+
+def codes(text: str) -> list[str]:
+    targets = [chips.find(t) for t in chips.DECLARED]
+    return [d.name for d in check_analysis(analyse(SourceFile("k.py", text)), targets, manifest.load("0.1.15"), explicit=False)]
+
+
+def test_a_torn_kernel_has_no_follow_on_faults():
+    torn = MATMUL.replace('C_local = T.alloc_fragment(', 'C_local = T.alloc_fragment((')
+    assert torn != MATMUL
+    assert codes(torn) == ["syntax-error"]
+
+
+def test_other_kernels_are_checked_still():
+    torn = MATMUL.replace('C_local = T.alloc_fragment(', 'C_local = T.alloc_fragment((')
+    assert codes(torn + WHOLE.replace("WIDTH", "32")) == ["syntax-error", "threads-range"]
+
+
+def test_a_name_may_be_bound_where_nothing_parses():
+    text = MATMUL + "\nWIDTH = 32 +\n" + WHOLE.replace("2048", "128")
+    assert codes(text) == ["syntax-error"]
+    assert codes(MATMUL + WHOLE.replace("2048", "128")) and "undefined-name" in codes(MATMUL + WHOLE.replace("2048", "128"))
