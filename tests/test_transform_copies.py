@@ -29,7 +29,8 @@ def test_copies_with_tails_through_every_memory(shape, tile, through):
     p, q = tile
     steps = {"shared": "T.copy(A[by * {p}, bx * {q}], s)\n        T.copy(s, B[by * {p}, bx * {q}])",
              "fragment": "T.copy(A[by * {p}, bx * {q}], f)\n        T.copy(f, B[by * {p}, bx * {q}])",
-             "both": "T.copy(A[by * {p}, bx * {q}], s)\n        T.copy(s, f)\n        T.copy(f, g)\n        T.copy(g, s)\n        T.copy(s, B[by * {p}, bx * {q}])"}
+             "both": "T.copy(A[by * {p}, bx * {q}], s)\n        T.copy(s, f)\n        T.copy(f, g)\n        T.copy(g, s)\n"
+                     "        T.copy(s, B[by * {p}, bx * {q}])"}
     out = run(f"A: T.Tensor(({m}, {n}), 'float16'), B: T.Tensor(({m}, {n}), 'float32')", f"""
     with T.Kernel(T.ceildiv({n}, {q}), T.ceildiv({m}, {p}), threads=64) as (bx, by):
         s = T.alloc_shared(({p}, {q}), 'float16')

@@ -14,7 +14,7 @@ from ..ir.build import binary, const_int
 from ..ir.expr import Expr, Load, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
-from ..ir.stmt import Alloc, Body, Launch, Parallel, Stmt, Store, TileOp, expressions
+from ..ir.stmt import Alloc, Body, Launch, Parallel, Stmt, Store, TileOp, bodies, expressions
 from ..ir.stmt import walk as walk_statements
 from .context import LaunchState, PassContext
 from .expand import over_tile
@@ -155,7 +155,8 @@ class Inference:
                 self.reductions.append(s)
                 self.order.append(s)
             else:
-                map_children(s, lambda inner: (self._collect(inner), inner)[1])
+                for inner in bodies(s):
+                    self._collect(inner)
 
     def run(self) -> None:
         self._spread()

@@ -18,6 +18,8 @@ from .rewrite import map_children, map_expr, map_own, map_region
 
 def refuse_unknown(program: TileProgram, ctx: PassContext) -> TileProgram:
     for p in program.params:
+        if p.dtype == dtypes.UNKNOWN:
+            raise LoweringError(f"The dtype of {p.name} is not known. Give an instance that fixes the kernel's parameters.", p.span, "unknown-value")
         if isinstance(p, Buffer):
             for e in (*p.shape, *(p.strides or ())):
                 _refuse(e, p)
@@ -119,13 +121,13 @@ def _load_rule(e: Expr) -> Expr | None:
 
 def _resolve(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
     fixed = tuple(extent + i if (const_int(i) or 0) < 0 else i for i, extent in zip(indices, buffer.shape))
-    while buffer.view_of is not None and not _reinterprets(buffer) and buffer.dtype == buffer.view_of.dtype:
+    while (base := buffer.view_of) is not None and not _reinterprets(buffer) and buffer.dtype == base.dtype:
         flat: Any = const(0)
         for extent, i in zip(buffer.shape, fixed):
             flat = flat * extent + i
         if buffer.offset is not None:
             flat = flat + buffer.offset
-        buffer, fixed = buffer.view_of, _unflatten(flat, buffer.view_of.shape)
+        buffer, fixed = base, _unflatten(flat, base.shape)
     return buffer, fixed
 
 

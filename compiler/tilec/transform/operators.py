@@ -103,8 +103,8 @@ def _print_tile(op: TileOp, src: Region, lowering: ThreadLowering) -> list[Stmt]
         shape = src.buffer.static_shape()
         assert shape is not None
         place = lowering.state.temporary_shared(f"{src.buffer.name}_print", shape, src.dtype, op.span)
-        copy = Parallel(op.span, variables, src.buffer.shape, (Store(op.span, place, variables, Load(src.dtype, op.span, src.buffer, variables)),))
-        copy = resolve_elements((copy,))[0]
+        store = Store(op.span, place, variables, Load(src.dtype, op.span, src.buffer, variables))
+        copy = resolve_elements((Parallel(op.span, variables, src.buffer.shape, (store,)),))[0]
         assert isinstance(copy, Parallel)
         spill = lower_parallel(copy, default_loop_layout(copy, lowering.state), lowering.state, lowering.ranges)
         src = Region(place, src.mins, src.extents, src.form, src.span)

@@ -169,8 +169,8 @@ class Reduction:
             write = (If(span, once, write),)
         g = Var("int32", None, "g", "loop")
         other = Load(work, None, shared, (g, *index))
+        update = Store(span, self.registers, place, combine(self.kind, Load(work, None, self.registers, place), other))
         read = self._loops(self._kept(), bounded((
             Store(span, self.registers, place, Load(work, None, shared, (const(0), *index))),
-            For(span, g, const(1), const(count - 1), (
-                Store(span, self.registers, place, combine(self.kind, Load(work, None, self.registers, place), other)),), "unroll" if count <= 16 else "serial"))))
+            For(span, g, const(1), const(count - 1), (update,), "unroll" if count <= 16 else "serial"))))
         return [Alloc(span, shared), unit(self._guarded(write), span), unit(self._guarded(read), span)]

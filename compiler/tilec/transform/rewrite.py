@@ -30,7 +30,7 @@ def map_expr(e: Expr, rule: ExprRule) -> Expr:
         return e if a is e.a else cast(a, e.dtype, e.span)
     if isinstance(e, Select):
         parts = [map_expr(x, rule) for x in (e.cond, e.then, e.other)]
-        return e if parts[0] is e.cond and parts[1] is e.then and parts[2] is e.other else select(*parts, e.span)
+        return e if parts[0] is e.cond and parts[1] is e.then and parts[2] is e.other else select(parts[0], parts[1], parts[2], e.span)
     if isinstance(e, Load):
         indices = tuple(map_expr(i, rule) for i in e.indices)
         return e if all(x is y for x, y in zip(indices, e.indices)) else Load(e.dtype, e.span, e.buffer, indices)

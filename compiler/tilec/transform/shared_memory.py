@@ -67,7 +67,8 @@ class Lifetimes:
                     self._use(x.buffer)
 
     def _loop(self, body: Body) -> None:
-        start, used = self.now, []
+        start = self.now
+        used: list[Buffer] = []
         self.loops.append((start, used))
         self.visit(body)
         self.loops.pop()

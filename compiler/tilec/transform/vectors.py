@@ -70,11 +70,13 @@ def async_source(body: Body, lanes: Lanes, state: LaunchState) -> tuple[Store, L
     if state.target.sm < 80 or len(body) != 1 or not isinstance(body[0], Store):
         return None
     store = body[0]
-    load, condition = store.value, None
+    load: Expr = store.value
+    condition: Expr | None = None
     if isinstance(load, Select):
         if const_int(load.other) != 0 and getattr(load.other, "value", None) != 0.0:
             return None
-        load, condition = load.then, load.cond
+        condition = load.cond
+        load = load.then
     if not isinstance(load, Load) or load.buffer.scope != GLOBAL or not store.buffer.is_shared() or load.dtype != store.buffer.dtype:
         return None
     size = dtypes.bits(load.dtype) // 8 * lanes.width
@@ -228,9 +230,12 @@ class Vectoriser:
 
     def _plain_copy(self, s: Store) -> Body | None:
         """Memory to memory, unchanged."""
-        load, other, cond = s.value, None, None
+        load: Expr = s.value
+        other: Expr | None = None
+        cond: Expr | None = None
         if isinstance(load, Select) and is_uniform(load.cond, self.lanes) and not uses(load.other, self.lanes.last):
-            load, other, cond = load.then, load.other, load.cond
+            other, cond = load.other, load.cond
+            load = load.then
         if not isinstance(load, Load) or load.dtype != s.buffer.dtype or not self._wide(load.buffer, load.indices):
             return None
         source, place = self._address(load.buffer, load.indices)
