@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tilec.evaluate import analyse, instantiate
 from tilec.ir.buffer import Buffer
 from tilec.ir.build import const_int
@@ -116,7 +115,7 @@ def make_inputs(program, module, torch):
     if hasattr(module, "inputs"):
         shapes = [[const_int(e) for e in p.shape] for p in program.params]
         return list(module.inputs(shapes[0][0], shapes[1][1], shapes[0][1]))
-    sizes = {v: 200 for v in program.dynamic}
+    sizes = dict.fromkeys(program.dynamic, 200)
     made = []
     for p in program.params:
         assert isinstance(p, Buffer)
@@ -165,7 +164,6 @@ def test_runs_on_the_gpu(path: Path, number: int, monkeypatch: pytest.MonkeyPatc
     """Every instance of every example that is legal on this GPU, against the reference on the same device."""
     target = gpu_target()
     import torch
-
     from tilec.runtime.gpu import GpuKernel
 
     if "alloc_tmem" in path.read_text(encoding="utf-8") and not target.tcgen05:

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from transform_support import lowered, numbers, prim, run, text_of
 from tilec.transform.errors import LoweringError
+from transform_support import lowered, numbers, prim, run, text_of
 
 _NUMPY = {"sum": np.sum, "max": np.max, "min": np.min, "abssum": lambda a, axis: np.sum(np.abs(a), axis), "absmax": lambda a, axis: np.max(np.abs(a), axis)}
 

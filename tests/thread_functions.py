@@ -9,7 +9,7 @@ from matrix_semantics import FUNCTIONS
 from tilec.ir import dtypes
 
 
-def WARP_WIDE(name: str):  # noqa: N802 - a table with computed entries
+def WARP_WIDE(name: str):
     """Instructions that all lanes of a warp execute together."""
     if match := re.fullmatch(r"tile_shuffle_xor_(\w+)", name):
         return lambda run, lanes, args: [args[lanes.index((t // 32 * 32) + ((t % 32) ^ args[k][1]))][0] for k, t in enumerate(_whole(lanes))]
@@ -38,7 +38,7 @@ def is_warp_wide(name: str) -> bool:
     return name.startswith(("tile_shuffle", "tile_warp_scan", "tile_ldmatrix", "tile_mma_")) or name == "tile_sync_warp"
 
 
-def IMMEDIATE(run: Any, name: str, thread: int, args: list[Any]) -> Any:  # noqa: N802
+def IMMEDIATE(run: Any, name: str, thread: int, args: list[Any]) -> Any:
     """Functions that one thread executes alone."""
     if match := re.fullmatch(r"tile_cp_async_(\d+)(_if)?", name):
         return _async_copy(run, thread, int(match[1]), args, bool(match[2]))
@@ -64,7 +64,7 @@ def _async_copy(run: Any, thread: int, size: int, args: list[Any], guarded: bool
     valid = not guarded or bool(args[2])
     if valid:
         assert source.offset % size == 0, "cp.async: the source is not aligned"
-        assert 0 <= source.offset and source.offset + size <= source.data.size, "cp.async reads out of bounds"
+        assert source.offset >= 0 and source.offset + size <= source.data.size, "cp.async reads out of bounds"
         data = source.read(size)
     else:
         data = np.zeros(size, np.uint8)
@@ -87,7 +87,7 @@ def _wait(run: Any, thread: int, pending: int) -> None:
 
 def _atomic(run: Any, thread: int, kind: str, args: list[Any]) -> Any:
     place, at = args[0].place, args[0].offset
-    assert 0 <= at and at + place.size <= place.space.data.size, "an atomic operation out of bounds"
+    assert at >= 0 and at + place.size <= place.space.data.size, "an atomic operation out of bounds"
     from matrix_machine import decode
 
     old = decode(place.space.data[at:at + place.size][None], place.buffer.dtype)[0].item()

@@ -75,7 +75,7 @@ class Writer:
         return self.round(e.dtype, f"{a} {_OPERATORS[e.op]} {b}")
 
     def call(self, e: Call) -> str:
-        args = [self.expr(a) for a in e.args if isinstance(a, Expr) and not (e.op == "address_of")]
+        args = [self.expr(a) for a in e.args if isinstance(a, Expr) and e.op != "address_of"]
         if e.op == "address_of":
             place = e.args[0]
             return f"{self.buffer(place.buffer)}.pointer({', '.join(['T', *map(self.expr, place.indices)])})"
@@ -159,7 +159,7 @@ def thread_source(launch: stmt.Launch) -> tuple[Any, list[Buffer]]:
     space: dict[str, Any] = {"math": math, "FREE": free, "BUFFERS": {name: b for b, name in w.buffers.items()}}
     for dtype, name in w.rounds.items():
         space[name] = rounding(dtype)
-    exec(compile(text, "<thread program>", "exec"), space)  # noqa: S102 - text made from the program above
+    exec(compile(text, "<thread program>", "exec"), space)
     return space["thread"], list(w.buffers)
 
 
@@ -167,4 +167,4 @@ def evaluate_host(e: Expr, env: dict[Var, Any]) -> Any:
     """An extent of the grid."""
     w = Writer()
     text = w.expr(e)
-    return eval(text, {"math": math}, {name: env[v] for v, name in w.vars.items()})  # noqa: S307
+    return eval(text, {"math": math}, {name: env[v] for v, name in w.vars.items()})

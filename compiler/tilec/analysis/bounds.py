@@ -1,9 +1,9 @@
 """Ranges of integer expressions, for proving that an access stays inside its buffer."""
 from __future__ import annotations
 
+from ..ir.affine import linear
 from ..ir.build import const_int
 from ..ir.expr import Binary, Cast, Const, Expr, Select, Unknown, Var, equal
-from ..ir.affine import linear
 
 Range = tuple[int | None, int | None]  # inclusive bounds; None: not bounded on that side
 

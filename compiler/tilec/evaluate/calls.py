@@ -8,7 +8,6 @@ from .evaluator import Evaluator
 from .expressions import evaluate
 from .scope import Scope
 from .values import (
-
     Api,
     BoundMethod,
     Class,
@@ -23,7 +22,6 @@ from .values import (
     Super,
     unknown,
 )
-
 
 PRIM_FUNC_CALL = "result of calling a prim_func"
 

@@ -77,7 +77,7 @@ def _binop(ev: Evaluator, node: ast.BinOp, scope: Scope) -> Any:
     return binary_value(ev, type(node.op), left, right, node)
 
 
-def binary_value(ev: Evaluator, op: type, left: Any, right: Any, node: ast.AST) -> Any:
+def binary_value(ev: Evaluator, op: type[ast.operator], left: Any, right: Any, node: ast.AST) -> Any:
     """``left op right`` for host and device values alike."""
     name, python = BINARY[op]
     left, right = scalar_operand(left), scalar_operand(right)
@@ -128,7 +128,7 @@ def _host_binary(ev: Evaluator, name: str, python: Any, left: Any, right: Any) -
         return unknown("large value")
     try:
         return python(left, right)
-    except Exception:  # noqa: BLE001 - whatever the user's operands raise, the value is not known
+    except Exception:
         return unknown(name)
 
 
@@ -157,8 +157,9 @@ def _unaryop(ev: Evaluator, node: ast.UnaryOp, scope: Scope) -> Any:
         known = truth(ev, value)
         return unknown("not") if known is None else not known
     try:
-        return {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}[type(node.op)](value)
-    except Exception:  # noqa: BLE001
+        python: dict[type, Any] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
+        return python[type(node.op)](value)
+    except Exception:
         return unknown("operand")
 
 
@@ -255,7 +256,7 @@ def _host_compare(python: Any, left: Any, right: Any) -> Any:
         return unknown("comparison")
     try:
         return python(left, right)
-    except Exception:  # noqa: BLE001
+    except Exception:
         return unknown("comparison")
 
 

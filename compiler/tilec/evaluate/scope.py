@@ -22,7 +22,7 @@ class Scope:
         self.open_world = False
         self.global_names: set[str] = set()
         self.nonlocal_names: set[str] = set()
-        self.source = source if source is not None else (parent.source if parent else None)
+        self.source: Any = source if source is not None else (parent.source if parent else None)
 
     def lookup(self, name: str) -> Any:
         scope: Scope | None = self

@@ -4,7 +4,6 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-
 from ..ir.buffer import Buffer, Region
 from ..ir.expr import Expr
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal

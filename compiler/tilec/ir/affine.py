@@ -40,7 +40,7 @@ def subtract(high: Expr, low: Expr) -> Expr:
     """``high - low`` with common terms cancelled."""
     if isinstance(high, Unknown) or isinstance(low, Unknown):
         return binary("sub", high, low)
-    terms, total = linear(binary("sub", high, low) if not const_int(low) == 0 else high)
+    terms, total = linear(binary("sub", high, low) if const_int(low) != 0 else high)
     result: Expr | None = None
     for term, factor in terms:
         part = term if factor == 1 else binary("mul", term, const(factor, term.dtype))

@@ -127,7 +127,7 @@ def as_bool(e: Any) -> Expr:
     return e if dtypes.is_bool(e.dtype) or isinstance(e, Unknown) else binary("ne", e, const(0, e.dtype))
 
 
-_PYTHON = {
+_PYTHON: dict[str, Any] = {
     "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y,
     "min": min, "max": max, "lt": lambda x, y: x < y, "le": lambda x, y: x <= y, "gt": lambda x, y: x > y,
     "ge": lambda x, y: x >= y, "eq": lambda x, y: x == y, "ne": lambda x, y: x != y,

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 
 # Every spelling TileLang 0.1.15 accepts for a scalar type, beside the canonical names themselves
 # (tilelang/language/dtypes.py, 0.1.15: T.dtype(name) for each).
@@ -38,7 +38,7 @@ _LANES = re.compile(r"^(.*?)x(\d+)$")
 UNKNOWN = "unknown"  # the dtype of a buffer or value that static evaluation could not know
 
 
-@lru_cache(maxsize=None)
+@cache
 def canonical(name: str) -> str | None:
     """The canonical name of a data type, or None if TileLang knows no such type. Vector types keep their ``xN``."""
     if name in SCALARS:
@@ -62,7 +62,7 @@ def lanes(dtype: str) -> int:
     return int(match.group(2)) if match else 1
 
 
-@lru_cache(maxsize=None)
+@cache
 def bits(dtype: str) -> int:
     """Storage bits of one element (bool is stored as a byte)."""
     base = scalar(dtype)

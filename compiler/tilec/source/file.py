@@ -33,17 +33,19 @@ class SourceFile:
     @cached_property
     def _parsed(self) -> ParseResult:
         previous, self._previous = self._previous, None
-        found = self._parsed_after(previous) if previous is not None else None
-        return found or parse(self.text)
-
-    def _parsed_after(self, previous: SourceFile) -> ParseResult | None:
-        from .reparse import reparse
-
-        found = reparse(previous._parsed, previous.lines, self.lines)
-        if found is not None:
-            kept = set(found.tree.body)
-            self._memory = {key: value for key, value in previous._memory.items() if key[1] in kept}
+        if previous is None:
+            return parse(self.text)
+        found = parse(self.text, previous._parsed)
+        kept = {s for s in found.tree.body if not self._is_torn(s, found) and not previous._is_torn(s, previous._parsed)}
+        self._memory = {key: value for key, value in previous._memory.items() if key[1] in kept}
         return found
+
+    def _is_torn(self, statement: ast.stmt, parsed: ParseResult) -> bool:
+        """Whether the text of a statement is not what its tree was made from."""
+        if not parsed.errors:
+            return False
+        place = slice(statement.lineno - 1, statement.end_lineno)
+        return parsed.lines is None or self.lines[place] != parsed.lines[place]
 
     def remembered(self, kind: str, statement: ast.stmt, make: Callable[[], T]) -> T:
         """What was made of a top-level statement before, where neither its text nor its place has changed since."""

@@ -19,30 +19,37 @@ class SyntaxProblem:
 
 @dataclass(frozen=True, slots=True)
 class ParseResult:
+    """``lines``: the text with its repairs, of which ``tree`` is the whole tree; None where the text was too torn for that."""
+
     tree: ast.Module
     errors: tuple[SyntaxProblem, ...]
+    lines: list[str] | None
 
 
-def parse(text: str) -> ParseResult:
-    """Parse, repairing up to MAX_REPAIRS broken places by replacing their lines with ``pass``."""
+def parse(text: str, previous: ParseResult | None = None) -> ParseResult:
+    """Parse, repairing up to MAX_REPAIRS broken places by replacing their lines with ``pass``.
+
+    ``previous``: of an earlier text; statements that are the same keep their trees.
+    """
+    from .reparse import reparse
+
     errors: list[SyntaxProblem] = []
     lines = text.splitlines()
     for _ in range(MAX_REPAIRS):
-        tree, error = _try_parse("\n".join(lines) + "\n")
+        tree, error = reparse(previous, lines) if previous is not None else parse_lines(lines)
         if tree is not None:
-            return ParseResult(tree, tuple(errors))
+            return ParseResult(tree, tuple(errors), lines)
         assert error is not None
         if not errors or errors[-1].line != error.line:
             errors.append(error)
         if not _blank(lines, error.line):
             break
-    return ParseResult(_longest_prefix(lines), tuple(errors))
+    return ParseResult(_longest_prefix(lines), tuple(errors), None)
 
 
-def parse_region(lines: list[str], above: int) -> ast.Module | None:
-    """The statements of some lines that have ``above`` lines before them; None if they do not parse by themselves."""
-    tree, _ = _try_parse("\n" * above + "\n".join(lines) + "\n")
-    return tree
+def parse_lines(lines: list[str], above: int = 0) -> tuple[ast.Module | None, SyntaxProblem | None]:
+    """The tree of some lines that have ``above`` lines before them, or what is wrong with them."""
+    return _try_parse("\n" * above + "\n".join(lines) + "\n")
 
 
 def _try_parse(text: str) -> tuple[ast.Module | None, SyntaxProblem | None]:

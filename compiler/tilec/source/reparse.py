@@ -3,33 +3,55 @@ from __future__ import annotations
 
 import ast
 
-from .parse import ParseResult, parse_region
+from .parse import ParseResult, SyntaxProblem, parse_lines
 
 
-def reparse(old: ParseResult, old_lines: list[str], lines: list[str]) -> ParseResult | None:
-    """What :func:`parse` makes of ``lines``, with the statements of ``old`` where nothing changed; None if only a full look tells.
+def reparse(old: ParseResult, lines: list[str]) -> tuple[ast.Module | None, SyntaxProblem | None]:
+    """What :func:`parse_lines` makes of ``lines``, with the statements of ``old`` where nothing changed.
 
-    Statements above the changed lines are kept, and those below it where no line was added or removed. What stands between
-    must parse by itself: then it ends where a statement ends, and the whole parses to the parts.
+    Statements above the changed lines are kept, and those below it where no line was added or removed. If what stands between
+    parses by itself, then it ends where a statement ends, and the whole parses to the parts. If not, everything from the last
+    whole statement above on is parsed: there the parser is as at the beginning of a text.
     """
-    if old.errors or not old.tree.body:
-        return None
-    before = _common(old_lines, lines)
-    if before == len(old_lines) == len(lines):
-        return old
-    same_length = len(old_lines) == len(lines)
-    after = _common(old_lines[:before - 1 if before else None:-1], lines[:before - 1 if before else None:-1]) if same_length else 0
+    if old.lines is None:
+        return parse_lines(lines)
     body = old.tree.body
+    before = _common(old.lines, lines)
+    if before == len(old.lines) == len(lines):
+        return old.tree, None
     first = _kept_above(body, before)
-    last = max(_kept_below(body, len(old_lines) - after), first) if same_length else len(body)
-    start = (body[first - 1].end_lineno or 0) if first else 0  # the lines [start, end) are parsed again
+    tree = _between(body, first, _kept_below(body, _unchanged(old.lines, lines, before)), lines)
+    if tree is not None:
+        return tree, None
+    first = _kept_above(body, _first_line(body[first - 1]) - 1) if first else 0
+    start = _end(body, first)
+    if _continues(lines, start):
+        return parse_lines(lines)
+    rest, error = parse_lines(lines[start:], start)
+    return (ast.Module([*body[:first], *rest.body], []), None) if rest is not None else (None, error)
+
+
+def _between(body: list[ast.stmt], first: int, last: int, lines: list[str]) -> ast.Module | None:
+    """The whole tree with the statements ``body[first:last]`` parsed again; None if their lines do not parse by themselves."""
+    last = max(first, last)
+    start = _end(body, first)
     end = _first_line(body[last]) - 1 if last < len(body) else len(lines)
     if end < start or _continues(lines, start) or _continues(lines, end):
         return None
-    middle = parse_region(lines[start:end], start)
-    if middle is None:
-        return None
-    return ParseResult(ast.Module([*body[:first], *middle.body, *body[last:]], []), ())
+    middle, _ = parse_lines(lines[start:end], start)
+    return ast.Module([*body[:first], *middle.body, *body[last:]], []) if middle is not None else None
+
+
+def _end(body: list[ast.stmt], count: int) -> int:
+    """How many lines the first ``count`` statements take up, with what stands above them."""
+    return (body[count - 1].end_lineno or 0) if count else 0
+
+
+def _unchanged(old: list[str], lines: list[str], before: int) -> int:
+    """The index from which on all lines are the same and at the same place."""
+    if len(old) != len(lines):
+        return len(old)
+    return len(old) - min(_common(old[::-1], lines[::-1]), len(old) - before)
 
 
 def _common(a: list[str], b: list[str]) -> int:

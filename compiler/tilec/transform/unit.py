@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from ..ir.buffer import GLOBAL, Buffer
 from ..ir.build import const
 from ..ir.expr import Call, Expr, Load
-from ..ir.expr import walk as walk_expr
 from ..ir.stmt import Body, If, Stmt, Store, expressions
 from ..ir.stmt import walk as walk_statements
 from ..source.span import Span

@@ -36,7 +36,7 @@ def host(name: str, python: Any) -> Native:
             return unknown(name)
         try:
             return python(*args, **kwargs)
-        except Exception:  # noqa: BLE001 - the user's call is wrong or too odd: unknown
+        except Exception:
             return unknown(name)
 
     return Native(name, call)

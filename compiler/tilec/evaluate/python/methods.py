@@ -37,7 +37,7 @@ def _caller(base: Any, name: str) -> Any:
             return unknown(name)
         try:
             value = getattr(base, name)(*args, **kwargs)
-        except Exception:  # noqa: BLE001
+        except Exception:
             return unknown(name)
         return list(value) if name in ("keys", "values", "items") else value
 

@@ -132,7 +132,7 @@ def _parser() -> Instance:
         names = [a for a in args if isinstance(a, str)]
         long = next((n for n in names if n.startswith("--")), names[0] if names else "")
         key = kwargs.get("dest") or long.lstrip("-").replace("-", "_")
-        default = kwargs.get("default", {"store_true": False, "store_false": True}.get(str(kwargs.get("action")), None))
+        default = kwargs.get("default", {"store_true": False, "store_false": True}.get(str(kwargs.get("action"))))
         if isinstance(default, str) and isinstance(kwargs.get("type"), Native) and kwargs["type"].name in ("int", "float"):
             default = kwargs["type"].call(ev, [default], {}, node)
         if isinstance(key, str):

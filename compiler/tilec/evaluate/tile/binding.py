@@ -117,6 +117,8 @@ def check_return(ev: Evaluator, value: Any, node: ast.Return) -> Any:
             ev.problem("macro-return", "a macro cannot return from inside a device loop or branch; allocate a variable before it, assign it "
                        "inside and return it after", node)
         return tuple(as_scalar(v) for v in value) if isinstance(value, tuple) else as_scalar(value)
+    if builder.in_control_flow():
+        builder.attrs["incomplete"] = "it returns from inside a device loop or branch, which is not understood"
     _check_outputs(ev, value, node)
     return value
 

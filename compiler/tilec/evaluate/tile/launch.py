@@ -54,7 +54,7 @@ def _threads(ev: Evaluator, value: Any, b: Bound) -> tuple[Any, ...]:
         return (DEFAULT_THREADS, 1, 1)
     values = [plain(v) for v in value] if isinstance(value, (list, tuple)) else [value]
     for v in values:
-        if isinstance(v, float) or isinstance(v, str):
+        if isinstance(v, (float, str)):
             ev.problem("threads-range", f"threads is {v!r}; thread counts are positive integers", b.where("threads"))
     if len(values) > 3:
         ev.problem("threads-range", f"threads has {len(values)} extents; a block has at most 3", b.where("threads"))

@@ -63,8 +63,8 @@ def match_regions(src: Region, dst: Region) -> tuple[Region, Region]:
     """Give an operand written as a corner (``A[i, j]``) the other's extents (tilelang/language/copy_op.py, 0.1.15)."""
     if src.form == "element" and dst.form == "element":
         return src, dst
-    a = list(src.extents) if src.form != "element" else [const(1)] * len(dst.extents)
-    c = list(dst.extents) if dst.form != "element" else [const(1)] * len(src.extents)
+    a: list[Expr] = list(src.extents) if src.form != "element" else [const(1)] * len(dst.extents)
+    c: list[Expr] = list(dst.extents) if dst.form != "element" else [const(1)] * len(src.extents)
     a, c = _broadcast(a, c)
     return _with_extents(src, a), _with_extents(dst, c)
 
