@@ -149,7 +149,7 @@ def main() -> int:
     audit = run(args.paths, args.tilelang_version, targets, bool(args.target))
     report(audit, args.rule, args.per_rule)
     if args.json:
-        Path(args.json).write_text(json.dumps(asdict(audit), indent=1), encoding="utf-8")
+        Path(args.json).write_text(json.dumps({**vars(audit), "findings": [asdict(f) for f in audit.findings]}, indent=1), encoding="utf-8")
     return 1 if audit.crashes else 0
 
 
