@@ -2,8 +2,9 @@
 
     python benchmarks/lsp_latency.py [--lines 1000] [--keys 60] [--pause 0.4] [--json FILE]
 
-Prints a table of p50 and p95 for three ways of typing: with pauses (each key is answered by itself), steadily (a key every
-120 ms) and in a burst (ten keys 20 ms apart, measured from the last), and the time of hovers and lenses on the same file.
+Prints a table of p50 and p95 for ways of typing: with pauses (each key is answered by itself), steadily (a key every 120 ms) and
+in a burst (ten keys 20 ms apart, measured from the last), all at module level; a new line and a statement in a kernel in the
+middle of the file, with pauses; and the time of hovers and lenses on the same file.
 """
 from __future__ import annotations
 
@@ -50,14 +51,17 @@ class Typist:
 
     def key(self) -> float:
         """Type one digit behind the marker; returns when."""
+        return self.insert(self.text.index("marker = ") + 9, "1")
+
+    def insert(self, index: int, character: str) -> float:
         self.version += 1
-        before = self.text[:self.text.index("marker = ") + 9]
-        place = types.Position(line=before.count("\n"), character=9)
-        self.text = before + "1" + self.text[len(before):]
+        before = self.text[:index]
+        place = types.Position(line=before.count("\n"), character=index - before.rfind("\n") - 1)
+        self.text = before + character + self.text[index:]
         begun = time.perf_counter()
         self.client.text_document_did_change(types.DidChangeTextDocumentParams(
             text_document=types.VersionedTextDocumentIdentifier(uri=self.uri, version=self.version),
-            content_changes=[types.TextDocumentContentChangePartial(range=types.Range(start=place, end=place), text="1")]))
+            content_changes=[types.TextDocumentContentChangePartial(range=types.Range(start=place, end=place), text=character)]))
         return begun
 
     async def diagnostics(self, version: int, timeout: float = 10.0) -> float:
@@ -97,11 +101,25 @@ async def measure(lines: int, keys: int, pause: float) -> dict[str, list[float]]
                 begun = typist.key()
                 await asyncio.sleep(0.02)
             found["burst"].append(await typist.diagnostics(typist.version) - begun)
+        found["in a kernel"] = await _type_in_a_kernel(typist, pause)
         await _requests(client, typist, found, keys)
         await client.shutdown_async(None)
         client.exit(None)
         await client.stop()
     return found
+
+
+async def _type_in_a_kernel(typist: Typist, pause: float) -> list[float]:
+    """A statement typed at the end of a line in the middle of the file, from the new line on; most keys leave a syntax error."""
+    index = typist.text.index("T.clear(C_local)", len(typist.text) // 2) + len("T.clear(C_local)")
+    line = typist.text[:index].rsplit("\n", 1)[-1]
+    typed = "\n" + " " * (len(line) - len(line.lstrip())) + "T.fill(C_local, 0)"
+    times = []
+    for offset, character in enumerate(typed):
+        await asyncio.sleep(pause)
+        begun = typist.insert(index + offset, character)
+        times.append(await typist.diagnostics(typist.version) - begun)
+    return times
 
 
 async def _requests(client: LanguageClient, typist: Typist, found: dict[str, list[float]], keys: int) -> None:

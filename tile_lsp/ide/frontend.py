@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from tilec.check.torn import without_follow_ons
 from tilec.ir.program import TileProgram
 from tilec.source.file import SourceFile
 
@@ -36,15 +37,24 @@ def check(analysis: Any, environment: Environment, preferences: Preferences, pro
     settings = Settings(frozenset(preferences.select), frozenset(preferences.ignore), dict(preferences.severities))
     targets = [chips.find(t) for t in environment.targets]
     dependencies = cache.dependencies(analysis.source, analysis.kernels)
-    taken = {name: cache.take(key, used) for name, (key, used) in dependencies.items()}
+    taken = {name: _taken(cache, analysis.source, key, used) for name, (key, used) in dependencies.items()}
     fresh = [k for k in analysis.kernels if taken.get(k.qualname) is None]
     found = check_analysis(replace(analysis, kernels=fresh), targets, environment.api, settings, explicit=bool(preferences.target),
                            programs=programs)
     for kernel in fresh:
         if kernel.qualname in dependencies:
             key, used = dependencies[kernel.qualname]
-            cache.keep(key, used, analysis.source.path, [d for d in found if d.kernel == kernel.qualname])
+            cache.keep((key, bool(analysis.source.syntax_errors)), used, analysis.source.path, [d for d in found if d.kernel == kernel.qualname])
     return _joined(found, [d for kept in taken.values() if kept for d in kept])
+
+
+def _taken(cache: DiagnosticCache, source: SourceFile, key: Any, used: Any) -> list[Any] | None:
+    """Remembered diagnostics. Those of a text without syntax errors serve for one with errors elsewhere, less what follows from these."""
+    found = cache.take((key, bool(source.syntax_errors)), used)
+    if found is None and source.syntax_errors:
+        whole = cache.take((key, False), used)
+        found = without_follow_ons(whole, source) if whole is not None else None
+    return found
 
 
 def _joined(found: list[Any], kept: list[Any]) -> list[Any]:

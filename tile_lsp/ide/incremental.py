@@ -62,7 +62,7 @@ class DiagnosticCache:
             used = [statements[i] for i in sorted(needed)]
             if any(s.first <= line <= s.last for s in used for line in broken):
                 continue  # what the parser made of it may depend on the rest of the file
-            key = (kernel.qualname, tuple((i.origin, i.text) for i in kernel.instances), tuple(s.text for s in used), bool(broken))
+            key = (kernel.qualname, tuple((i.origin, i.text) for i in kernel.instances), tuple(s.text for s in used))
             found[kernel.qualname] = (key, used)
         return found
 

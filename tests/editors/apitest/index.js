@@ -64,7 +64,7 @@ const tests = {
     const reply = await vscode.commands.executeCommand(found.command.command, ...found.command.arguments);
     assert.equal(reply.ok, true, JSON.stringify(reply));
     const titles = (await lenses(doc)).map((l) => l.command?.title ?? '');
-    assert.ok(titles.some((t) => /^✓ max err .* ms · cpu$/.test(t)), JSON.stringify(titles));
+    assert.ok(titles.some((t) => /^✓ max err .* ms · .*cpu$/.test(t)), JSON.stringify(titles));
   },
 };
 
