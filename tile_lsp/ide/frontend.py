@@ -17,7 +17,7 @@ from .preferences import Preferences
 def analyse(source: SourceFile, preferences: Preferences, cancelled: Callable[[], bool]) -> Any:
     from tilec import evaluate
 
-    return evaluate.analyse(source, instances=preferences.instances)
+    return evaluate.analyse(source, instances=preferences.instances, config_instances=preferences.config_instances)
 
 
 def instantiate(analysis: Any, kernel: Any, instance: Any, trail: Any = None) -> TileProgram | None:

@@ -2,10 +2,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from tilec.target import chips
+
+from . import project
+from .project import Config
 
 
 @dataclass(frozen=True)
@@ -18,11 +23,39 @@ class Preferences:
     tilelang_version: str = ""
     interpreter: str = ""
     instances: tuple[str, ...] = ()
+    config_instances: tuple[str, ...] = ()  # the project's
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     severities: Mapping[str, str] = field(default_factory=dict)
     lowered_in_hover: bool = True
     run_timeout: float = 120.0
+
+
+def of_project(path: str, chosen: Preferences) -> tuple[Preferences, str]:
+    """Preferences for a file: what its project's configuration says where the user chose nothing, and a complaint about it or ""."""
+    file = Path(path)
+    config, complaint = _project(file.parent)
+    return replace(
+        chosen,
+        tilelang_version=chosen.tilelang_version or config.tilelang_version,
+        config_instances=config.instances,
+        select=chosen.select or ((*config.select, *config.extend_select) if config.select else ()),
+        ignore=(*chosen.ignore, *config.ignore, *config.ignored_in(file)),
+        severities={**config.severity, **chosen.severities},
+    ), complaint
+
+
+@lru_cache(maxsize=64)
+def _project(folder: Path) -> tuple[Config, str]:
+    try:
+        return project.find(folder), ""
+    except project.ConfigError as error:
+        return Config(), str(error)
+
+
+def forget_projects() -> None:
+    """Read configurations again: they may have been edited."""
+    _project.cache_clear()
 
 
 _NAMES = {  # the client's spelling -> field

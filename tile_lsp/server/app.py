@@ -33,6 +33,7 @@ class TileServer(LanguageServer):
         self.virtual_documents = False  # the client shows lowered code itself, from `tile-lsp:` addresses
         self.startup_options: dict[str, Any] = {}
         self.sessions: dict[str, Session] = {}
+        self._complaints: set[str] = set()  # about configurations, told once
         self.compiler = compiler or Compiler()
         self._threads = ThreadPoolExecutor(_ANALYSIS_THREADS, thread_name_prefix="analysis")
         self.compiler.executor = self._threads
@@ -54,7 +55,15 @@ class TileServer(LanguageServer):
         return self.sessions[uri]
 
     def snapshot(self, uri: str) -> Snapshot:
-        return self.session(uri).snapshot(self.preferences)
+        return self.snapshot_of(self.session(uri))
+
+    def snapshot_of(self, session: Session) -> Snapshot:
+        """The newest text under the user's settings and the project's configuration."""
+        preferences, complaint = preferences_module.of_project(session.document.path, self.preferences)
+        if complaint and complaint not in self._complaints:
+            self._complaints.add(complaint)
+            self.say(complaint, types.MessageType.Warning)
+        return session.snapshot(preferences)
 
     async def ask(self, question: Callable[..., T], *args: Any) -> T:
         """Answer a question about a document in an analysis thread."""
@@ -90,7 +99,7 @@ class TileServer(LanguageServer):
             log.exception("diagnostics of %s failed", session.uri)
 
     async def _publish_now(self, session: Session, generation: int) -> None:
-        snapshot = session.snapshot(self.preferences)
+        snapshot = self.snapshot_of(session)
         begun = time.perf_counter()
         found = await self.ask(self._protocol_diagnostics, snapshot, session.uri)
         session.last_duration = time.perf_counter() - begun

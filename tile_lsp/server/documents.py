@@ -5,7 +5,7 @@ from typing import Any
 
 from lsprotocol import types
 
-from ..ide import environment
+from ..ide import environment, preferences
 from .app import TileServer
 from .guard import guarded
 from .text import use_protocol_lines
@@ -42,6 +42,7 @@ def register(server: TileServer) -> None:
     async def did_save(params: types.DidSaveTextDocumentParams) -> None:
         """Other open files may use the saved one; packages may have changed too."""
         environment.forget()
+        preferences.forget_projects()
         for session in server.sessions.values():
             if session.uri != params.text_document.uri:
                 session.forget_analysis()
