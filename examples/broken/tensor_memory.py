@@ -1,4 +1,4 @@
-"""Tensor memory: widths the hardware rounds up, too many columns, and an accumulator read before its product is complete.
+"""Tensor memory: a width the hardware rounds up, too many columns, and a product that names no barrier for its completion.
 
 For Blackwell: check with --target sm_100a.
 """
