@@ -450,3 +450,53 @@ for i, j in T.Parallel(8, 32):
     b = torch.full((8, 16), 0x5A, dtype=torch.uint8)
     f(a, b)
     assert torch.equal(_nibbles(b).int(), a & 0xF)
+
+
+# -- views ---------------------------------------------------------------------------------------------------------------------
+def test_a_reshape_shares_its_storage_both_ways():
+    f = one_block('A: T.Tensor((6, 8), "uint8"), B: T.Tensor((48,), "uint8"), C: T.Tensor((6, 8), "uint8")', """
+s = T.alloc_shared((6, 8), "uint8")
+T.copy(A, s)
+v = T.reshape(s, (48,))
+for i in T.Parallel(48):
+    v[i] = v[i] * T.uint8(3) + T.cast(i, "uint8")
+T.copy(v, B)
+T.copy(s, C)
+""")
+    a = torch.arange(48, dtype=torch.uint8).reshape(6, 8)
+    b, c = torch.zeros(48, dtype=torch.uint8), torch.zeros(6, 8, dtype=torch.uint8)
+    f(a, b, c)
+    wanted = a.flatten() * 3 + torch.arange(48, dtype=torch.uint8)
+    assert torch.equal(b, wanted)
+    assert torch.equal(c, wanted.reshape(6, 8))
+
+
+@pytest.mark.parametrize("dtype, bits", [("float32", "int32"), ("float16", "int16"), ("bfloat16", "int16")])
+def test_a_view_of_another_type_reads_and_writes_bits(dtype, bits):
+    f = one_block(f'A: T.Tensor((4, 8), "{dtype}"), B: T.Tensor((32,), "{bits}"), C: T.Tensor((4, 8), "{dtype}")', f"""
+s = T.alloc_shared((4, 8), "{dtype}")
+T.copy(A, s)
+v = T.view(s, (32,), dtype="{bits}")
+for i in T.Parallel(32):
+    B[i] = v[i] >> 3
+    v[i] = v[i] ^ 1
+T.copy(s, C)
+""")
+    kind, word = getattr(torch, dtype), getattr(torch, bits)
+    a = normal(4, 8, dtype=kind)
+    b, c = torch.zeros(32, dtype=word), poisoned(4, 8, dtype=kind)
+    f(a, b, c)
+    assert torch.equal(b, a.view(word).flatten() >> 3)
+    assert torch.equal(c.view(word), a.view(word) ^ 1)
+
+
+def test_a_view_of_another_size_is_refused_on_the_cpu():
+    from tilec.transform.errors import LoweringError
+
+    with pytest.raises(LoweringError, match="another size"):
+        one_block('A: T.Tensor((8,), "int32"), B: T.Tensor((32,), "uint8")', """
+s = T.alloc_shared((8,), "int32")
+T.copy(A, s)
+v = T.view(s, (32,), dtype="uint8")
+T.copy(v, B)
+""")

@@ -122,16 +122,19 @@ def _load_rule(e: Expr) -> Expr | None:
 def _resolve(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
     fixed = tuple(extent + i if (const_int(i) or 0) < 0 else i for i, extent in zip(indices, buffer.shape))
     while (base := buffer.view_of) is not None and not _reinterprets(buffer) and buffer.dtype == base.dtype:
-        flat: Any = const(0)
-        for extent, i in zip(buffer.shape, fixed):
-            flat = flat * extent + i
-        if buffer.offset is not None:
-            flat = flat + buffer.offset
-        buffer, fixed = base, _unflatten(flat, base.shape)
+        buffer, fixed = base, unflatten(flat_index(buffer, fixed), base.shape)
     return buffer, fixed
 
 
-def _unflatten(flat: Expr, shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
+def flat_index(view: Buffer, indices: tuple[Expr, ...]) -> Expr:
+    """Where an element of a view lies in what it is a view of, counted in elements."""
+    flat: Any = const(0)
+    for extent, i in zip(view.shape, indices):
+        flat = flat * extent + i
+    return flat if view.offset is None else flat + view.offset
+
+
+def unflatten(flat: Expr, shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
     out: list[Expr] = []
     for k, extent in reversed(list(enumerate(shape))):
         out.append(flat if k == 0 else flat % extent)
