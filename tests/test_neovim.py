@@ -23,6 +23,7 @@ def test_diagnostics_hover_lens_and_run(version, tmp_path):
     sample = tmp_path / "matmul.py"
     sample.write_text((ROOT / "tests/editors/workspace/matmul.py").read_text(encoding="utf-8"), encoding="utf-8")
     environment = {**os.environ, "SERVER_CMD": f"{sys.executable} -m tile_lsp.cli.main serve",
+                   "NEOVIM_CONFIG": str(ROOT / "editors" / "neovim"),
                    **{f"XDG_{name}_HOME": str(tmp_path / name) for name in ("CONFIG", "DATA", "STATE", "CACHE")}}
     done = subprocess.run([str(program), "--clean", "--headless", "-n", str(sample), "-S", str(ROOT / "tests/editors/nvim_check.lua")],
                           env=environment, capture_output=True, text=True, timeout=240)

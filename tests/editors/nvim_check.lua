@@ -19,7 +19,8 @@ local function start(bufnr)
   local root = vim.fn.fnamemodify(vim.api.nvim_buf_get_name(bufnr), ':h')
   local options = { runTarget = 'cpu' }
   if vim.lsp.config and vim.lsp.enable then               -- Neovim >= 0.11
-    vim.lsp.config(NAME, { cmd = cmd, filetypes = { 'python' }, root_dir = root, init_options = options })
+    vim.opt.runtimepath:append(assert(os.getenv('NEOVIM_CONFIG'), 'NEOVIM_CONFIG is not set'))  -- editors/neovim, as users have it
+    vim.lsp.config(NAME, { cmd = cmd, root_dir = root, init_options = options })
     vim.lsp.enable(NAME)
     return wait('the client', function() return vim.lsp.get_clients({ bufnr = bufnr, name = NAME })[1] end)
   end
