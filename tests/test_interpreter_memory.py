@@ -30,8 +30,7 @@ def result_of(body: str, signature: str = SIGNATURE, given=None, kernel: str = "
 
 
 HARMLESS = {
-    "padding that is computed on and never stored": "T.copy(x, y)\nfor i in T.Parallel(8):\n    y[i] = y[i] * 2\nfor i in T.Parallel(8):\n"
-    "    if i < 5:\n        B[i] = y[i]",
+    "padding that is computed on and never stored": "T.copy(x, y)\nfor i in T.Parallel(8):\n    y[i] = y[i] * 2\nfor i in T.Parallel(8):\n    if i < 5:\n        B[i] = y[i]",
     "a guarded choice": "for i in T.Parallel(8):\n    B[i] = T.if_then_else(i < 5, x[i] * 2, 0.0)",
     "written later": "T.copy(x, y)\nfor i in T.Parallel(8):\n    if i >= 5:\n        y[i] = 3\nT.copy(y, B)",
 }

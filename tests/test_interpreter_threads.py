@@ -207,3 +207,78 @@ def test_roles_side_by_side_are_refused_and_no_false_alarm():
             kernel="1, threads=128",
         )
     assert refused.value.span is not None
+
+
+# -- leaving loops ------------------------------------------------------------------------------------------------------------------
+def test_iterations_that_skip_the_rest():
+    b = torch.full((8,), -1, dtype=torch.int32)
+    result = run(
+        'B: T.Tensor((8,), "int32")',
+        """
+for i in T.Parallel(8):
+    if i % 2 == 0:
+        continue
+    B[i] = i
+""",
+        b,
+    )
+    assert result.faults == [] and b.tolist() == [-1, 1, -1, 3, -1, 5, -1, 7]
+
+
+def test_a_loop_goes_on_after_a_parallel_loop_that_skips_everything():
+    b = torch.zeros(4, dtype=torch.int32)
+    result = run(
+        'B: T.Tensor((4,), "int32")',
+        """
+for k in T.serial(4):
+    for i in T.Parallel(4):
+        if k < 2:
+            continue
+        B[i] = k
+    B[0] = k + 10
+""",
+        b,
+    )
+    assert result.faults == [] and b.tolist() == [13, 3, 3, 3]
+
+
+def test_threads_leave_loops_and_the_kernel_one_by_one():
+    b = torch.full((64,), -1, dtype=torch.int32)
+    result = run(
+        'B: T.Tensor((64,), "int32")',
+        """
+tx = T.get_thread_binding()
+n = T.alloc_local((1,), "int32")
+n[0] = 0
+for k in T.serial(10):
+    if k == tx:
+        break
+    if k % 2 == 1:
+        continue
+    n[0] += 1
+B[tx] = n[0]
+""",
+        b,
+    )
+    assert result.faults == []
+    assert b.tolist() == [sum(k % 2 == 0 for k in range(min(t, 10))) for t in range(64)]
+
+
+def test_parallel_loops_inside_parallel_loops():
+    a, b = torch.randn(4, 6), torch.zeros(4, 6)
+    result = run(
+        'A: T.Tensor((4, 6), "float32"), B: T.Tensor((4, 6), "float32")',
+        """
+for i in T.Parallel(4):
+    x = A[i, 0]
+    if i > 0:
+        for j in T.Parallel(6):
+            B[i, j] = A[i, j] + x
+""",
+        a,
+        b,
+    )
+    assert result.faults == []
+    expected = a + a[:, :1]
+    expected[0] = 0
+    torch.testing.assert_close(b, expected)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,9 +19,11 @@ from ...ir.stmt import walk as walk_statements
 from .expressions import evaluate, indices_of, integer
 from .memory import Unsupported, compute_dtype, convert
 from .state import Fault, State
+from .taint import Taint
 from .tiles import execute_tile
 
 MAX_WHILE = 1_000_000
+_JUMPS = ("continue", "break", "return")
 
 
 class _Break(Exception):
@@ -48,9 +51,7 @@ class InterpreterResult:
     writers: dict[Buffer, torch.Tensor] = field(default_factory=dict)
 
 
-def interpret(
-    program: TileProgram, arguments: Sequence[Any], *, seconds: float | None = None, progress: Callable[[int, int], None] | None = None
-) -> InterpreterResult:
+def interpret(program: TileProgram, arguments: Sequence[Any], *, seconds: float | None = None, progress: Callable[[int, int], None] | None = None) -> InterpreterResult:
     """Execute a program on CPU tensors and numbers given in ``program.params`` order; tensors are updated in place.
 
     Raises Unsupported (with a place) for what has no tile semantics here, OutOfTime when ``seconds`` are used up.
@@ -86,6 +87,8 @@ class _Runner:
         self.state = state
         self.deadline = deadline
         self.progress = progress
+        # which of many iterations or threads are done with: this iteration of the innermost loop, the loop, the kernel
+        self.left: dict[str, torch.Tensor | None] = dict.fromkeys(_JUMPS)
 
     def bind(self, program: TileProgram, arguments: Sequence[Any]) -> None:
         if len(arguments) != len(program.params):
@@ -112,9 +115,19 @@ class _Runner:
     # -- statements ----------------------------------------------------------------------------------------------
     def body(self, statements: Body, mask: torch.Tensor | None) -> None:
         for s in statements:
+            active = self._staying(mask)
+            if active is not None and active is not mask and not bool(active.any()):
+                return
             self.state.statement = s
             self.state.pending.clear()
-            _HANDLERS[type(s)](self, s, mask)
+            _HANDLERS[type(s)](self, s, active)
+
+    def _staying(self, mask: torch.Tensor | None) -> torch.Tensor | None:
+        """Without the iterations or threads that have left the loop, its iteration or the kernel."""
+        for left in self.left.values():
+            if left is not None:
+                mask = ~left if mask is None else mask & ~left
+        return mask
 
     def launch(self, s: Launch, mask: Any) -> None:
         state = self.state
@@ -130,6 +143,7 @@ class _Runner:
                 self.progress(number, state.blocks)
             for var, index in zip(s.block_vars, reversed(reversed_block)):
                 state.values[var] = torch.tensor(index, dtype=torch.int32)
+            self.left = dict.fromkeys(_JUMPS)
             state.phases.clear()
             state.arrivals.clear()
             try:
@@ -175,18 +189,36 @@ class _Runner:
     def loop(self, s: For, mask: Any) -> None:
         start, extent = self._bound(s.start, mask), self._bound(s.extent, mask)
         kind = compute_dtype(s.var.dtype)
-        for i in range(int(extent.max()) if extent.numel() else 0):
-            self._tick()
-            self.state.values[s.var] = (start + i * s.step).to(kind)
-            active = mask
-            if extent.numel() > 1:  # some iterations or threads go round more often than others
-                active = (i < extent) if mask is None else mask & (i < extent)
-            try:
-                self.body(s.body, active)
-            except _Break:
-                break
-            except _Continue:
-                continue
+        with self._jumps("continue", "break"):
+            for i in range(int(extent.max()) if extent.numel() else 0):
+                self._tick()
+                self.state.values[s.var] = (start + i * s.step).to(kind)
+                active = mask
+                if extent.numel() > 1:  # some iterations or threads go round more often than others
+                    active = (i < extent) if mask is None else mask & (i < extent)
+                if not self._iterate(s.body, active):
+                    return
+
+    def _iterate(self, body: Body, mask: Any) -> bool:
+        """One iteration of a loop; whether there may be another."""
+        self.left["continue"] = None
+        try:
+            self.body(body, mask)
+        except _Break:
+            return False
+        except _Continue:
+            pass
+        return True
+
+    @contextmanager
+    def _jumps(self, *kinds: str) -> Iterator[None]:
+        """A loop of its own for these kinds of jumps."""
+        saved = {k: self.left[k] for k in kinds}
+        self.left.update(dict.fromkeys(kinds))
+        try:
+            yield
+        finally:
+            self.left.update(saved)
 
     def _bound(self, e: Expr, mask: Any) -> torch.Tensor:
         value = self.state.settled(lambda: evaluate(self.state, e, mask)).to(torch.int64)
@@ -197,38 +229,55 @@ class _Runner:
 
     def parallel(self, s: Parallel, mask: torch.Tensor | None) -> None:
         state = self.state
-        if state.lane is not None and not state.lanes_are_threads:
-            raise Unsupported("T.Parallel inside T.Parallel", s.span)
         if mask is not None and not bool(mask.any()):
             return
         extents = [integer(state, e) for e in s.extents]
-        hidden = {v: x for v, x in state.values.items() if v.kind == "thread" or v in s.vars or x.numel() > 1}
-        for var in hidden:
-            del state.values[var]
+        nested = state.lane is not None and not state.lanes_are_threads
+        outer = mask if nested else None
+        lead = outer.ndim if outer is not None else 0
+        values, taints = dict(state.values), dict(state.tainted_values)
+        self._enter_names(s.vars, len(extents) if nested else None)
         for position, (var, extent) in enumerate(zip(s.vars, extents)):
-            shape = [1] * len(extents)
-            shape[position] = extent
+            shape = [1] * (lead + len(extents))
+            shape[lead + position] = extent
             state.values[var] = torch.arange(extent, dtype=compute_dtype(var.dtype)).reshape(shape)
-        saved = state.enter_lanes(torch.arange(_product(extents)).reshape(extents), False)
+        box = [*(outer.shape if outer is not None else ()), *extents]
+        active = torch.ones(box, dtype=torch.bool)
+        if outer is not None:
+            active = active & outer.reshape(*outer.shape, *[1] * len(extents))
+        lanes = state.enter_lanes(torch.arange(_product(box)).reshape(box), False)
         try:
-            if all(extents):
-                self.body(s.body, torch.ones(extents, dtype=torch.bool))
+            with self._jumps(*_JUMPS):
+                if all(box):
+                    self._iterate(s.body, active)
         finally:
-            state.leave_lanes(saved)
-            state.values.update(hidden)
+            state.leave_lanes(lanes)
+            state.values, state.tainted_values = values, taints
+
+    def _enter_names(self, own: tuple[Var, ...], inner: int | None) -> None:
+        """Values that differ between threads mean nothing here; those of an outer parallel loop get ``inner`` more dimensions."""
+        state = self.state
+        for var, value in list(state.values.items()):
+            if var in own or (inner is None and (var.kind == "thread" or value.numel() > 1)):
+                del state.values[var]
+            elif inner is not None and value.ndim:
+                state.values[var] = value.reshape(*value.shape, *[1] * inner)
+        for var, taint in list(state.tainted_values.items()):
+            if inner is not None and taint.mask.ndim:
+                mask = taint.mask.reshape(*taint.mask.shape, *[1] * inner)
+                state.tainted_values[var] = Taint(mask, taint.message, taint.span)
 
     def while_loop(self, s: While, mask: Any) -> None:
-        for _ in range(MAX_WHILE):
-            self._tick()
-            active = self._condition(s.cond, mask)
-            if not bool(active.any()):
-                return
-            try:
-                self.body(s.body, mask if active.numel() == 1 else active)
-            except _Break:
-                return
-            except _Continue:
-                continue
+        with self._jumps("continue", "break"):
+            for _ in range(MAX_WHILE):
+                self._tick()
+                self.left["continue"] = None
+                staying = self._staying(mask)
+                active = self._condition(s.cond, staying)
+                if not bool(active.any()) or (staying is not None and not bool(staying.any())):
+                    return
+                if not self._iterate(s.body, staying if active.numel() == 1 else active):
+                    return
         self.state.fault("loop", f"this loop still runs after {MAX_WHILE} iterations", s.span)
 
     def _condition(self, cond: Expr, mask: torch.Tensor | None) -> torch.Tensor:
@@ -249,7 +298,11 @@ class _Runner:
 
     def jump(self, s: Jump, mask: Any) -> None:
         if mask is not None and not bool(mask.all()):
-            raise Unsupported(f"{s.kind} under a condition that differs between iterations", s.span)
+            if s.kind == "return" and not self.state.lanes_are_threads:
+                raise Unsupported("return under a condition that differs between iterations", s.span)
+            left = self.left[s.kind]
+            self.left[s.kind] = mask if left is None else left | mask
+            return
         raise {"break": _Break, "continue": _Continue, "return": _Return}[s.kind]
 
     def evaluate(self, s: Evaluate, mask: Any) -> None:

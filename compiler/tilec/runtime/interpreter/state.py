@@ -200,9 +200,7 @@ class State:
                 span,
             )
 
-    def _note_unwritten(
-        self, buffer: Buffer, storage: Storage, where: torch.Tensor, active: torch.Tensor, indices: list[torch.Tensor], span: Span | None
-    ) -> None:
+    def _note_unwritten(self, buffer: Buffer, storage: Storage, where: torch.Tensor, active: torch.Tensor, indices: list[torch.Tensor], span: Span | None) -> None:
         fresh = storage.unwritten(where)
         if fresh is None:
             return
@@ -216,9 +214,7 @@ class State:
         else:
             self.pending.append(Taint(fresh, origin.message, origin.span))
 
-    def store(
-        self, buffer: Buffer, indices: list[torch.Tensor], value: torch.Tensor, mask: torch.Tensor | None, span: Span | None, taint: Taint | None = None
-    ) -> None:
+    def store(self, buffer: Buffer, indices: list[torch.Tensor], value: torch.Tensor, mask: torch.Tensor | None, span: Span | None, taint: Taint | None = None) -> None:
         flat, inside = self.address(buffer, indices)
         storage = self.memory.of(buffer)
         active = inside if mask is None else inside & mask
