@@ -53,6 +53,13 @@ def test_an_extent_the_kernel_has_not():
         make_arguments(made, roles_of(made), {"m": 3}, 0)
 
 
+def test_a_tensor_whose_type_is_not_known():
+    made = program(ADD)
+    made.params[0].dtype = "unknown"
+    with pytest.raises(InputError, match="data type is not known"):
+        make_arguments(made, roles_of(made), {}, 0)
+
+
 def test_indices_are_in_range_and_what_is_accumulated_starts_at_zero():
     made = program(COUNT)
     a, bins = make_arguments(made, roles_of(made), {}, 0)

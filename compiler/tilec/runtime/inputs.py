@@ -123,6 +123,7 @@ def _shape(p: Buffer, values: Mapping[Var, int]) -> list[int]:
         shape = [int(evaluate(e, values)) for e in p.shape]
     except (KeyError, ValueError):
         raise InputError(f"the shape of {p.name} is not known; give the kernel's parameters with --instance, or extents with --size NAME=VALUE") from None
+    stored_dtype(p.dtype)  # refuses what torch cannot hold, before its bits are asked for
     if shape and dtypes.bits(p.dtype) < 8:
         shape[-1] //= PACKED_RATIO
     return shape
@@ -141,6 +142,8 @@ def _strided(p: Buffer, tensor: torch.Tensor, values: Mapping[Var, int]) -> torc
 # -- values ----------------------------------------------------------------------------------------------------------------------
 def stored_dtype(dtype: str) -> torch.dtype:
     """torch's type of the tensors passed for a dtype: bytes for 4-bit types. Raises InputError where torch has none."""
+    if dtype == dtypes.UNKNOWN:
+        raise InputError("a tensor's data type is not known; give the kernel's parameters with --instance")
     if dtypes.bits(dtype) < 8:
         return torch.int8 if dtype.startswith("int") else torch.uint8
     found = getattr(torch, "float32" if dtype == "tfloat32" else dtype, None)
