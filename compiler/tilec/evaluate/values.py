@@ -106,13 +106,13 @@ class Instance:
     opaque: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class BoundMethod:
     receiver: Any
     function: Function
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class Native:
     """A function modelled by the evaluator: ``call(evaluator, args, kwargs, node) -> value``."""
 
@@ -121,7 +121,7 @@ class Native:
     receiver: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class Partial:
     function: Any
     args: tuple[Any, ...]
@@ -186,7 +186,7 @@ class Compiled:
     instance: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class Reference:
     """A ``T.Ref`` argument of a macro: an element that the macro may assign."""
 
@@ -194,7 +194,7 @@ class Reference:
     indices: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class Expired:
     """A name whose device scope has ended."""
 
@@ -202,7 +202,7 @@ class Expired:
     span: Span | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class Super:
     receiver: Any
     cls: Class
