@@ -94,10 +94,6 @@ def let(name: Any, value: Any, body: Any) -> Any:
     return tirx.Let(name, _some(value, "value"), _some(body, "body"))
 
 
-def intrinsic(name: str, dtype: str, args: Sequence[Any]) -> Any:
-    return tirx.call_intrin(dtype, f"tirx.{name}", *[_some(a, "argument") for a in args])
-
-
 def extern(name: str, dtype: str, args: Sequence[Any]) -> Any:
     return tirx.call_extern(dtype, name, *[_some(a, "argument") for a in args])
 
@@ -132,10 +128,6 @@ def address_of(element: Any) -> Any:
 def math(name: str, args: Sequence[Any]) -> Any:
     """A scalar function of TVM by its Python name."""
     return getattr(tirx, name)(*[_some(a, "argument") for a in args])
-
-
-def has_math(name: str) -> bool:
-    return callable(getattr(tirx, name, None))
 
 
 # -- buffers and statements ----------------------------------------------------------------------------------------------------
@@ -291,7 +283,3 @@ def build_llvm(mod: Any) -> Any:
 def _first_line(error: Exception) -> str:
     lines = [text for text in str(error).splitlines() if text.strip()]
     return lines[-1][:400] if lines else type(error).__name__
-
-
-def data_pointer(buf: Any) -> Any:
-    return tirx.buffer_data(buf)

@@ -11,7 +11,6 @@ from .definitions import KernelDefinition, KernelInstance
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal, Stop
 from .functions import bind_arguments, run_function
 from .module import ModuleAnalysis
-from .problem import Problem
 from .scope import Scope
 from .tile.builder import Builder
 from .tile.launch import finish
@@ -247,9 +246,3 @@ def _apply_out_idx(ev: Evaluator, kernel: KernelDefinition, program: TileProgram
         ev.problem("out-idx-range", f"out_idx {indices} names a parameter twice", where)
         return
     program.outputs = [p for p in (program.params[i] for i in positions) if isinstance(p, Buffer)]
-
-
-def all_problems(program: TileProgram) -> list[Problem]:
-    return program.attrs.get("problems", [])
-
-

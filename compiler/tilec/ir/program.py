@@ -7,7 +7,7 @@ from typing import Any
 from ..source.span import Span
 from .buffer import Buffer
 from .expr import Var
-from .stmt import Body, Launch, Stmt, walk
+from .stmt import Body, Launch, walk
 
 
 @dataclass(eq=False)
@@ -45,7 +45,3 @@ class TileProgram:
         found = [p for p in self.params if isinstance(p, Buffer)]
         found += [s.buffer for s in walk(self.body) if isinstance(s, Alloc)]
         return list(dict.fromkeys(found))
-
-
-def last_statement(body: Body) -> Stmt | None:
-    return body[-1] if body else None

@@ -8,7 +8,7 @@ from ...analysis.guards import inside
 from ...ir.buffer import GLOBAL, LOCAL, Buffer
 from ...ir.build import binary, call, cast, const, select, unary
 from ...ir.expr import Binary, Call, Cast, Expr, Load, Select, Unary, Unknown, Var
-from ...ir.stmt import Alloc, Body, For, If, Stmt, Store
+from ...ir.stmt import Body, For, If, Stmt, Store
 from ...source.span import Span
 from ..errors import LoweringError
 
@@ -88,7 +88,3 @@ class Context:
             value = const_int(index)
             out.append(extent + value if value is not None and value < 0 else index)
         return tuple(out)
-
-
-def alloc(buffer: Buffer, span: Span | None) -> Alloc:
-    return Alloc(span, buffer)
