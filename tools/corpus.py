@@ -19,10 +19,7 @@ from pathlib import Path
 
 from tilec.check.checker import check_analysis
 from tilec.evaluate import analyse, instantiate
-from tilec.ir import stmt
-from tilec.ir.expr import Unknown, walk
-from tilec.ir.program import TileProgram
-from tilec.ir.stmt import TileOp
+from tilec.evaluate.coverage import gap
 from tilec.source import SourceFile
 from tilec.target import chips
 
@@ -53,20 +50,6 @@ class Audit:
     crashes: dict[str, str] = field(default_factory=dict)
     slow: list[tuple[float, str]] = field(default_factory=list)
     seconds: float = 0.0  # of this process: other work on the machine does not count
-
-
-def gap(program: TileProgram) -> str | None:
-    """Why a tile program says less than its kernel, or None."""
-    if program.attrs.get("incomplete"):
-        return f"no program: {program.attrs['incomplete']}"
-    for s in program.statements():
-        if isinstance(s, TileOp) and s.op == "unsupported":
-            return f"not modelled: {s.args['name']}"
-        for expression in stmt.expressions(s):
-            for e in walk(expression):
-                if isinstance(e, Unknown):
-                    return f"unknown value: {e.reason}"
-    return None
 
 
 def audit_file(path: Path, api, targets: tuple[chips.Target, ...], explicit: bool, audit: Audit) -> None:
