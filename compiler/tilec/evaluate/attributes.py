@@ -16,6 +16,7 @@ from .values import (
     Compiled,
     DType,
     Function,
+    HostObject,
     HostTensor,
     Instance,
     Module,
@@ -147,6 +148,10 @@ def _tensor_type(ev: Evaluator, base: TensorType, name: str, node: Any) -> Any:
     return unknown(name)
 
 
+def _object(ev: Evaluator, base: HostObject, name: str, node: Any) -> Any:
+    return base.bridge.attribute(base, name)
+
+
 def _opaque(ev: Evaluator, base: Any, name: str, node: Any) -> Any:
     return unknown(f"attribute {name}")
 
@@ -154,5 +159,5 @@ def _opaque(ev: Evaluator, base: Any, name: str, node: Any) -> Any:
 _GETTERS: list[tuple[type, Any]] = [
     (Module, _module), (Api, _api), (Buffer, _buffer), (Region, _region), (Expr, _expr), (DType, _dtype), (Function, _function),
     (Instance, _instance), (Class, _class), (Super, _super), (HostTensor, _tensor), (TensorType, _tensor_type), (Compiled, _opaque),
-    (BoundMethod, _opaque),
+    (BoundMethod, _opaque), (HostObject, _object),
 ]

@@ -14,6 +14,7 @@ from .values import (
     Compiled,
     DType,
     Function,
+    HostObject,
     HostTensor,
     Instance,
     LoopValue,
@@ -104,6 +105,8 @@ def call_value(ev: Evaluator, function: Any, args: list[Any], kwargs: dict[str, 
         method = function.cls.lookup("__call__")
         if isinstance(method, Function):
             return _call_user(ev, method, [function, *args], kwargs, node)
+    if isinstance(function, HostObject):
+        return function.bridge.call(ev, function, args, kwargs)
     if isinstance(function, (LoopValue, HostTensor)):
         return unknown("call")
     return unknown("call")

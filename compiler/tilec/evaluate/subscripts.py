@@ -7,7 +7,7 @@ from typing import Any
 from ..ir.buffer import Buffer, Region
 from ..ir.expr import Expr
 from .evaluator import Evaluator
-from .values import Api, Class, HostTensor, Instance, Native, Reference, TensorType, is_unknown, unknown
+from .values import Api, Class, HostObject, HostTensor, Instance, Native, Reference, TensorType, is_unknown, unknown
 
 
 def get_item(ev: Evaluator, base: Any, index: Any, node: ast.Subscript) -> Any:
@@ -31,6 +31,8 @@ def get_item(ev: Evaluator, base: Any, index: Any, node: ast.Subscript) -> Any:
         return _host_item(ev, base, index, node)
     if isinstance(base, Class):
         return base  # a generic
+    if isinstance(base, HostObject):
+        return base.bridge.item(base, index)
     if isinstance(base, HostTensor):
         from .python.torch_model import tensor_item
 

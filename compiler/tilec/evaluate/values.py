@@ -137,6 +137,14 @@ class HostTensor:
 
 
 @dataclass(eq=False, repr=False)
+class HostObject:
+    """An object of a running program that compiles a kernel (``tilec.jit``). Its attributes, items and calls are asked of ``bridge``."""
+
+    value: Any
+    bridge: Any
+
+
+@dataclass(eq=False, repr=False)
 class TensorType:
     """``T.Tensor((M, N), dtype)`` as an annotation. ``strides`` None: compact."""
 
