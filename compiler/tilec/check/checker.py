@@ -19,7 +19,7 @@ from .facts import Facts
 from .merge import merge_instances, merge_targets
 from .registry import BY_NAME, program_rules
 from .settings import OFF, Settings
-from .suppress import suppressed
+from .suppress import ignores, suppressed, unused
 
 # Faults that say a kernel was not written for a chip. Where the user names no target, they rule the chip out instead.
 TARGET_SUPPORT = frozenset(
@@ -152,10 +152,12 @@ def check_analysis(
     settings: Settings | None = None,
     explicit: bool = True,
     programs: Any = None,
+    lowest: Api | None = None,
 ) -> list[Diagnostic]:
     """The diagnostics of a file: its syntax, its API uses, its kernels at all their instances.
 
     ``programs``: ``(kernel, instance) -> TileProgram`` for callers that keep programs; by default they are made here.
+    ``lowest``: the oldest release that the project promises to work with, where it is another than ``api``.
     """
     from ..evaluate import instantiate
     from .api_rules import check_api
@@ -167,22 +169,54 @@ def check_analysis(
         *check_api(analysis.api_uses, api, settings),
         *problem_diagnostics(analysis.problems, settings),
     ]
+    if lowest is not None:
+        found += above_lowest(analysis.api_uses, lowest, settings, found)
     general = list(found)
+    judge_ignores = settings.unused_ignores and bool(ignores(analysis.source))
+    known: list[Any] = []  # kernels of which everything is known: elsewhere a comment may silence what is not seen here
     for kernel in torn.whole_kernels(analysis):
         by_instance = []
+        complete = judge_ignores
         for instance in kernel.instances:
             program = make(kernel, instance)
             if program is None:
                 continue
+            complete = complete and _is_complete(program)
             program.attrs["origin"] = instance.origin
             if instance.function.kind == "plain":  # a function that is no factory may keep its prim_func to itself
                 program.attrs["problems"] = [p for p in program.attrs.get("problems", ()) if p.rule != "missing-return"]
             diagnostics = check_program(program, targets, api, settings, explicit)
             by_instance.append((instance, [replace(d, kernel=kernel.qualname) for d in diagnostics]))
+        if complete and by_instance:
+            known.append(kernel)
         merged = merge_instances(kernel, by_instance)
         merged = torn.without_follow_ons(merged, analysis.source)
         found += [d for d in merged if not any(_same_place(d.span, g.span) and g.severity == ERROR for g in general)]
-    return _ordered(suppressed(_distinct_places(found), analysis.source))
+    found = _distinct_places(found)
+    idle = unused(found, analysis.source, settings) if judge_ignores else []
+    if len(known) < len(analysis.kernels):
+        idle = [d for d in idle if any(k.first_line <= d.span.line <= k.span.end_line for k in known)]
+    return _ordered([*suppressed(found, analysis.source), *idle])
+
+
+def _is_complete(program: TileProgram) -> bool:
+    from ..evaluate.coverage import gap
+
+    return gap(program) is None
+
+
+def above_lowest(uses: Iterable[Any], lowest: Api, settings: Settings, before: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """What the oldest release that the project allows lacks, and the one it is checked against has."""
+    from .api_rules import check_api
+
+    rule = BY_NAME["above-lowest-version"]
+    severity = settings.severity(rule, rule.severity)
+    if severity == OFF or not settings.wants(rule):
+        return []
+    taken = {d.span for d in before}
+    found = (d for d in check_api(uses, lowest, Settings()) if d.name == "newer-api" and d.span not in taken)
+    told = f"; the project allows tilelang {lowest.version}"
+    return [Diagnostic(rule.code, rule.name, severity, d.message.split("; use ")[0] + told, d.span) for d in found]
 
 
 def syntax_diagnostics(source: Any, settings: Settings) -> list[Diagnostic]:

@@ -16,11 +16,13 @@ class Settings:
     """``select`` / ``ignore``: codes, prefixes of codes (``TL5``), names or families; ``select`` empty means all.
 
     ``severities``: rule name or code -> error | warning | information | off.
+    ``unused_ignores``: tell comments that silence nothing. Only who checks all kernels of a file at once can know.
     """
 
     select: frozenset[str] = frozenset()
     ignore: frozenset[str] = frozenset()
     severities: Mapping[str, str] = field(default_factory=dict)
+    unused_ignores: bool = False
 
     def severity(self, rule: Rule, default: str) -> str:
         for key in (rule.name, rule.code):
@@ -37,12 +39,23 @@ class Settings:
 
 
 def selects(selector: str, rule: Rule) -> bool:
-    return selector in (rule.name, rule.family, "all", "ALL") or rule.code.startswith(selector.upper())
+    if not selector:
+        return False
+    return selector.lower() in (rule.name, rule.family, "all") or rule.code.startswith(selector.upper())
 
 
 def unknown_selectors(selectors: Iterable[str]) -> list[str]:
     """Selectors that fit no rule: a spelling mistake to tell about."""
     return [s for s in selectors if not any(selects(s, r) for r in BY_NAME.values())]
+
+
+def near_selectors(selector: str) -> list[str]:
+    """What a selector that fits no rule may have meant."""
+    import difflib
+
+    known = dict.fromkeys(t for r in BY_NAME.values() for t in (r.name, r.family, r.code))
+    folded = {t.lower(): t for t in known}
+    return [folded[t] for t in difflib.get_close_matches(selector.lower(), folded, n=2, cutoff=0.7)]
 
 
 def check_severities(severities: Mapping[str, str]) -> list[str]:

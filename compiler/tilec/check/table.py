@@ -10,6 +10,7 @@ PYTHON, DTYPE, CAPACITY, LAYOUT = "python", "dtype", "capacity", "layout"
 
 RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL001", "syntax-error", GENERAL, "E", "The file is not valid Python."),
+    ("TL002", "unused-ignore", GENERAL, "W", "An ignore comment that silences nothing."),
 
     ("TL101", "unknown-attribute", API, "E", "tilelang.language exports no such name."),
     ("TL102", "removed-api", API, "E", "The name was exported by an older TileLang only."),
@@ -19,6 +20,7 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL106", "removed-keyword", API, "E", "The parameter existed in an older TileLang only."),
     ("TL107", "wrong-arity", API, "E", "Too few or too many positional arguments."),
     ("TL108", "undefined-name", API, "E", "The name is bound nowhere."),
+    ("TL109", "above-lowest-version", API, "W", "The lowest TileLang that the project allows does not have the name or parameter yet."),
 
     ("TL201", "missing-return", JIT, "E", "A kernel factory returns no kernel."),
     ("TL202", "missing-prim-func", JIT, "E", "The kernel inside a factory lacks @T.prim_func."),
