@@ -108,6 +108,8 @@ def _trace_prim_func(ev: Evaluator, function: Function, program: TileProgram) ->
 def _parameter(ev: Evaluator, function: Function, argument: ast.arg) -> Any:
     assert ev.builder is not None
     if argument.annotation is None:
+        if _annotated_in_body(function, argument.arg):
+            return unknown(f"parameter {argument.arg}")  # until that statement declares it
         ev.problem("arg-annotation", f"parameter {argument.arg!r} has no annotation; a prim_func's parameters are tensors (T.Tensor(shape, dtype)) or "
                    "typed scalars", argument)
         ev.builder.attrs["unknown_params"] = True
@@ -117,6 +119,13 @@ def _parameter(ev: Evaluator, function: Function, argument: ast.arg) -> Any:
     if ev.trail is not None:
         ev.trail.saw(argument, value)
     return value
+
+
+def _annotated_in_body(function: Function, name: str) -> bool:
+    """``A: T.Tensor(...)`` as a statement: TileLang 0.1.15 takes it in a prim_func as in an eager kernel."""
+    body = function.node.body
+    return isinstance(body, list) and any(isinstance(s, ast.AnnAssign) and s.value is None and isinstance(s.target, ast.Name) and s.target.id == name
+                                          for s in body)
 
 
 def evaluate_annotation(ev: Evaluator, node: ast.expr, scope: Scope) -> Any:
@@ -211,7 +220,7 @@ def _check_eager(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstan
             ev.problem("missing-prim-func", f"{inner.name} has no @T.prim_func, so {kernel.name} is taken for an eager kernel", ev.source.name_span(inner))
             program.attrs["incomplete"] = "it has no prim_func"
             return
-    if "out_idx" in instance.function.jit:
+    if instance.function.jit.get("out_idx") is not None and not is_unknown(instance.function.jit["out_idx"]):
         ev.problem("eager-out-idx", "out_idx belongs to factories with a @T.prim_func; an eager kernel returns its T.empty tensors",
                    instance.function.jit.get("out_idx_span") or kernel.name_span)
     returned = builder.returned or []
