@@ -69,11 +69,15 @@ def _regions(ctx: RuleContext, op: TileOp, src: Region, dst: Region):
     if x == y:
         return None
     name = "src" if src.form == "slice" else "dst"
+    # between global tensors the source's extents are the loop's (0.1.15, every target): a smaller source stays inside
+    partial = src.buffer.scope == dst.buffer.scope == GLOBAL and len(x) == len(y) and all(i <= j for i, j in zip(x, y))
     return ctx.report(
-        f"T.{op.op}: the source is {size(src)}, the destination {size(dst)}",
+        f"T.{op.op}: the source is {size(src)}, the destination {size(dst)}"
+        + (f"; {size(src)} elements are copied, the rest of {dst.buffer.name}'s slice is untouched" if partial else ""),
         argument_span(op, name),
         (f"{src.buffer.name}", src.buffer.span),
         (f"{dst.buffer.name}", dst.buffer.span),
+        severity="warning" if partial else None,
     )
 
 
