@@ -1,0 +1,20 @@
+"""What a program that compiles kernels may have to catch."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..source.span import Span
+
+
+class CompileError(ValueError):
+    """A kernel that cannot be compiled. The text is one paragraph per fault, with the place in the user's file."""
+
+    def __init__(self, message: str, diagnostics: Iterable[Any] = ()):
+        super().__init__(message)
+        self.diagnostics = tuple(diagnostics)
+
+
+def with_place(message: str, span: Span | None) -> str:
+    """``file:line:column: message``."""
+    return message if span is None or str(span) in message else f"{span}: {message}"

@@ -1,0 +1,248 @@
+"""A compiled kernel as a function of torch tensors."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..ir import dtypes
+from ..ir.buffer import Buffer
+from ..ir.evaluate_int import evaluate
+from ..ir.program import TileProgram
+from ..pipeline import Artifact, compile_program
+from ..target.chips import Target
+from ..transform.errors import LoweringError
+from .errors import CompileError, with_place
+from .trace import refuse_faulty
+
+
+class JITKernel:
+    """Call it with the parameters that are no outputs, in order; outputs are allocated and returned.
+
+    Raises CompileError when it is made, ``ArgumentError`` when an argument does not fit, ``LaunchError`` from the driver.
+    """
+
+    def __init__(self, program: TileProgram, target: Target, *, pass_configs: dict[str, Any] | None = None, verbose: bool = False,
+                 prim_func: Any = None):
+        refuse_faulty(program, target)
+        self.program, self.target = program, target
+        self.prim_func = prim_func
+        self.pass_configs = dict(pass_configs or {})
+        self.artifact = _lower(program, target)
+        self.config: dict[str, Any] | None = None
+        self.latency: float | None = None
+        self.ref_latency: float | None = None
+        self._launch: Callable[..., None] | None = None
+        outputs = set(program.outputs)
+        self._outputs = [i for i, p in enumerate(program.params) if p in outputs]
+        self._inputs = [i for i in range(len(program.params)) if i not in self._outputs]
+        if verbose:
+            print(self.get_kernel_source())
+
+    # -- calling -------------------------------------------------------------------------------------------------
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            args = self._by_name(args, kwargs)
+        if not self._outputs:
+            self.launcher()(*args)
+            return None
+        if len(args) == len(self.program.params):  # the caller brings the outputs as well
+            self.launcher()(*args)
+            made = [args[i] for i in self._outputs]
+        else:
+            arguments, made = self._with_outputs(args)
+            self.launcher()(*arguments)
+        return made[0] if len(made) == 1 else made
+
+    def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        names = [self.program.params[i].name for i in self._inputs]
+        rest = names[len(args):]
+        unknown = [k for k in kwargs if k not in rest]
+        if unknown:
+            from ..emit.arguments import ArgumentError
+
+            raise ArgumentError(f"{self.program.name}: there is no parameter {unknown[0]!r} left to give; its parameters: {', '.join(names)}")
+        return (*args, *(kwargs[n] for n in rest if n in kwargs))
+
+    def _with_outputs(self, args: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
+        from ..emit.arguments import ArgumentError
+
+        if len(args) != len(self._inputs):
+            names = ", ".join(self.program.params[i].name for i in self._inputs)
+            raise ArgumentError(f"{self.program.name} takes {len(self._inputs)} arguments ({names}); {len(args)} were given. Its outputs "
+                                f"({', '.join(self.program.params[i].name for i in self._outputs)}) are made by the call")
+        arguments: list[Any] = [None] * len(self.program.params)
+        for i, a in zip(self._inputs, args):
+            arguments[i] = a
+        values = self._extents(arguments)
+        for i in self._outputs:
+            arguments[i] = self._empty(self.program.params[i], values, arguments)
+        return arguments, [arguments[i] for i in self._outputs]
+
+    def _extents(self, arguments: list[Any]) -> dict[Any, Any]:
+        """Run-time extents, from the arguments that are given."""
+        from ..ir.expr import Var
+
+        values: dict[Any, Any] = {}
+        for i in self._inputs:
+            p, a = self.program.params[i], arguments[i]
+            if not isinstance(p, Buffer):
+                values[p] = a
+            elif hasattr(a, "shape") and len(a.shape) == len(p.shape):
+                for dim, e in enumerate(p.shape):
+                    if isinstance(e, Var):
+                        values.setdefault(e, a.shape[dim] * (_packed(p) if dim == len(p.shape) - 1 else 1))
+                for dim, e in enumerate(p.strides or ()):
+                    if isinstance(e, Var):
+                        values.setdefault(e, a.stride(dim))
+        return values
+
+    def _empty(self, output: Buffer, values: dict[Any, Any], arguments: list[Any]) -> Any:
+        import torch
+
+        from ..emit.arguments import ArgumentError
+
+        try:
+            shape = [int(evaluate(e, values)) for e in output.shape]
+        except (KeyError, TypeError, ValueError):
+            raise ArgumentError(f"{self.program.name}: the shape of the output {output.name} does not follow from the arguments") from None
+        if shape:
+            shape[-1] //= _packed(output)
+        device = next((a.device for a in arguments if hasattr(a, "device")), None)
+        if device is None:
+            device = torch.device("cpu" if self.target.kind == "cpu" else "cuda")
+        return torch.empty(shape, dtype=_torch_dtype(output.dtype), device=device)
+
+    def launcher(self) -> Callable[..., None]:
+        """The kernel as a function of all its parameters in order."""
+        if self._launch is None:
+            self._launch = self._load()
+        return self._launch
+
+    def _load(self) -> Callable[..., None]:
+        from ..build.nvcc import ToolkitError
+
+        try:
+            if self.target.kind == "cpu":
+                return self._checked_on_cpu(self.artifact.host_callable())
+            from ..runtime.gpu import GpuKernel
+
+            return GpuKernel(self.artifact)
+        except LoweringError as error:
+            raise CompileError(with_place(str(error), error.span)) from error
+        except ToolkitError as error:
+            raise CompileError(f"{self.program.name}: {error}") from error
+
+    def _checked_on_cpu(self, call: Callable[..., Any]) -> Callable[..., None]:
+        from ..emit.arguments import check_arguments, plan_arguments
+
+        plan = plan_arguments(self.program)
+
+        def launch(*arguments: Any) -> None:
+            check_arguments(plan, arguments, "cpu")
+            call(*arguments)
+
+        return launch
+
+    def build(self) -> JITKernel:
+        """Compile the machine code now (a GPU target: nvcc), so that the first call is quick."""
+        if self.target.kind != "cpu":
+            from ..build.nvcc import ToolkitError
+
+            try:
+                self.artifact.cubin()
+            except ToolkitError as error:
+                raise CompileError(f"{self.program.name}: {error}") from error
+        return self
+
+    # -- texts ---------------------------------------------------------------------------------------------------
+    def get_kernel_source(self, kernel_only: bool = True) -> str:
+        """CUDA text (CPU: the device module)."""
+        return self._text("cuda" if self.target.kind == "cuda" else "device")
+
+    def get_host_source(self) -> str:
+        return self._text("host")
+
+    kernel_source = property(get_kernel_source)
+    host_source = property(get_host_source)
+
+    def _text(self, stage: str) -> str:
+        try:
+            return self.artifact.text(stage)
+        except LoweringError as error:
+            raise CompileError(with_place(str(error), error.span)) from error
+
+    def show_source(self, which: str = "kernel") -> None:
+        if which in ("kernel", "both"):
+            print(self.get_kernel_source())
+        if which in ("host", "both"):
+            print(self.get_host_source())
+
+    print_source_code = show_source
+
+    def export_sources(self, kernel_path: str | None = None, host_path: str | None = None) -> None:
+        for path, text in ((kernel_path, self.get_kernel_source), (host_path, self.get_host_source)):
+            if path is not None:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                Path(path).write_text(text(), encoding="utf-8")
+
+    def export_ptx(self, path: str) -> None:
+        Path(path).write_text(self._text("ptx"), encoding="utf-8")
+
+    def export_sass(self, path: str) -> None:
+        Path(path).write_text(self._text("sass"), encoding="utf-8")
+
+    # -- facts ---------------------------------------------------------------------------------------------------
+    @property
+    def out_idx(self) -> list[int]:
+        return list(self._outputs)
+
+    @property
+    def params(self) -> list[Any]:
+        return list(self.program.params)
+
+    @property
+    def n_regs(self) -> int | None:
+        return max((r.registers for r in self._resources()), default=None)
+
+    @property
+    def n_spills(self) -> int | None:
+        return max((r.spill_bytes for r in self._resources()), default=None)
+
+    def _resources(self) -> list[Any]:
+        return [] if self.target.kind == "cpu" else list(self.artifact.cubin().resources.values())
+
+    def get_profiler(self, tensor_supply_type: Any = None) -> Any:
+        from .profiler import Profiler
+
+        return Profiler(self, tensor_supply_type)
+
+    def run_once(self, func: Callable[..., Any] | None = None) -> None:
+        self.get_profiler().run_once(func)
+
+    def update_tuner_result(self, latency: float, config: dict[str, Any], ref_latency: float | None = None) -> JITKernel:
+        self.latency, self.config, self.ref_latency = latency, config, ref_latency
+        return self
+
+    def get_tuner_result(self) -> dict[str, Any]:
+        if self.latency is None:
+            raise ValueError("this kernel was not tuned")
+        return {"latency": self.latency, "config": self.config, "ref_latency": self.ref_latency}
+
+
+def _lower(program: TileProgram, target: Target) -> Artifact:
+    try:
+        return compile_program(program, target)
+    except LoweringError as error:
+        raise CompileError(with_place(str(error), error.span)) from error
+
+
+def _packed(buffer: Buffer) -> int:
+    """Elements in one byte of storage."""
+    return max(8 // dtypes.bits(buffer.dtype), 1)
+
+
+def _torch_dtype(name: str) -> Any:
+    from .values import dtype
+
+    return dtype(name).as_torch()

@@ -1,0 +1,122 @@
+"""The language's names as objects of a running program: ``T.Tensor(...)``, ``T.float16``, ``T.GemmWarpPolicy.FullRow``."""
+from __future__ import annotations
+
+import ast
+import types
+from typing import Any
+
+from ..evaluate.evaluator import Evaluator
+from ..evaluate.tile.registry import subscript_api
+from ..evaluate.values import Api, DType, Function, Module, is_unknown
+from ..evaluate.workspace import Workspace, tilelang_member
+from ..source.file import SourceFile
+from .errors import CompileError
+from .functions import traced_function
+from .values import to_host, to_value
+
+_HOST = SourceFile("<host>", "")
+_NODE = ast.parse("f()").body[0].value  # type: ignore[attr-defined]
+
+
+def _evaluator() -> Evaluator:
+    return Evaluator(_HOST, Workspace())
+
+
+def host_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a name of the language outside a kernel."""
+    result = _evaluator().call(function, [to_value(a) for a in args], {k: to_value(v) for k, v in kwargs.items()})
+    if is_unknown(result):
+        name = getattr(function, "name", "call")
+        raise CompileError(f"T.{name} cannot be used here: outside a kernel only types, sizes, dtypes and layouts can be made")
+    return to_host(result)
+
+
+class Name:
+    """A name of the language that is neither a dtype nor a module."""
+
+    def __init__(self, api: Api):
+        self._api = api
+        self.__name__ = api.name
+        self.__qualname__ = api.name
+
+    def __tilec_value__(self) -> Api:
+        return self._api
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return host_call(self._api, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Name(Api(f"{self._api.module}.{self._api.name}", name))
+
+    def __getitem__(self, index: Any) -> Any:
+        node = ast.Subscript(value=ast.Name("T", ast.Load()), slice=ast.Constant(0), ctx=ast.Load())
+        for part in ast.walk(node):
+            part.lineno = part.end_lineno = 1  # type: ignore[attr-defined]
+            part.col_offset = part.end_col_offset = 0  # type: ignore[attr-defined]
+        return to_host(subscript_api(_evaluator(), self._api, to_value(index), node))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Name) and other._api == self._api
+
+    def __hash__(self) -> int:
+        return hash(self._api)
+
+    def __or__(self, other: Any) -> Any:
+        return self
+
+    __ror__ = __or__
+
+    def __repr__(self) -> str:
+        return f"{self._api.module}.{self._api.name}"
+
+
+class Macro:
+    """A function under ``@T.macro``: traced into the kernels that call it."""
+
+    def __init__(self, function: types.FunctionType):
+        self.function = function
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+
+    def __tilec_value__(self) -> Function:
+        return traced_function(self.function, to_value, "macro")
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else BoundMacro(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise CompileError(f"{self.__name__} is a macro; macros are called inside kernels")
+
+
+class BoundMacro:
+    """A macro that is a method."""
+
+    def __init__(self, macro: Macro, instance: Any):
+        self._macro, self._instance = macro, instance
+
+    def __tilec_value__(self) -> Any:
+        from ..evaluate.values import BoundMethod
+
+        return BoundMethod(to_value(self._instance), self._macro.__tilec_value__())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._macro()
+
+
+def macro(function: Any = None, **options: Any) -> Any:
+    """``@T.macro`` or ``@T.macro(hygienic=True)``."""
+    return Macro(function) if function is not None else Macro
+
+
+def member(module: str, name: str) -> Any:
+    """``module.name`` for a running program. Raises AttributeError for names the language lacks."""
+    found = tilelang_member(module, name)
+    if isinstance(found, DType):
+        return to_host(found)
+    if isinstance(found, Module):
+        import importlib
+
+        return importlib.import_module(found.name)
+    return Name(found)

@@ -1,0 +1,165 @@
+"""Timing kernels and comparing them, with the methods of TileLang's profiler."""
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+from ..ir import dtypes
+from ..ir.buffer import Buffer
+from ..ir.evaluate_int import evaluate
+
+
+class TensorSupplyType(enum.Enum):
+    """What inputs are filled with."""
+
+    Integer = 1
+    Uniform = 2
+    Normal = 3
+    Randn = 4
+    Zero = 5
+    One = 6
+    Auto = 7
+
+
+def do_bench(fn: Callable[[], Any], warmup: float = 25, rep: float = 100, _n_warmup: int = 0, _n_repeat: int = 0, quantiles: Any = None, fast_flush: bool = True,
+             backend: str = "event", return_mode: str = "mean", **ignored: Any) -> Any:
+    """Milliseconds of a call (warmup and rep: milliseconds spent on each), the level-2 cache cleared between calls."""
+    from ..runtime import timing
+
+    fn()
+    on_gpu = _cuda_is_there()
+    measure = timing.measure_cuda if on_gpu else timing.measure_cpu
+    first = measure(fn, 1, 3).median
+    taken = measure(fn, _n_warmup or max(1, int(warmup / max(first, 1e-4))), _n_repeat or min(max(3, int(rep / max(first, 1e-4))), 2000))
+    if quantiles is not None:
+        known = {0.5: taken.median, 0.2: taken.p20, 0.8: taken.p80}
+        found = [known.get(q, taken.median) for q in quantiles]
+        return found[0] if len(found) == 1 else found
+    return {"min": taken.p20, "max": taken.p80}.get(return_mode, taken.median)
+
+
+def _cuda_is_there() -> bool:
+    from ..runtime import gpu
+
+    return gpu.available()
+
+
+class Profiler:
+    """Inputs of a kernel, comparison with a reference, latency."""
+
+    def __init__(self, kernel: Any, supply: Any = None):
+        self.kernel = kernel
+        self.supply = supply or TensorSupplyType.Auto
+
+    # -- inputs --------------------------------------------------------------------------------------------------
+    def _get_inputs(self, with_output: bool = False, dynamic_symbolic_constraints: dict[str, int] | None = None) -> list[Any]:
+        program = self.kernel.program
+        sizes = dynamic_symbolic_constraints or {}
+        chosen = range(len(program.params)) if with_output else self.kernel._inputs
+        return [self._input(program.params[i], sizes) for i in chosen]
+
+    get_inputs = _get_inputs
+
+    def _input(self, p: Any, sizes: dict[str, int]) -> Any:
+        if not isinstance(p, Buffer):
+            return sizes.get(p.name, 1)
+        from ..ir.expr import Var, walk
+
+        symbols = {v: sizes.get(v.name) for e in p.shape for v in walk(e) if isinstance(v, Var)}
+        missing = [v.name for v, size in symbols.items() if size is None]
+        if missing:
+            raise ValueError(f"{p.name} has the run-time extent {missing[0]}; give it in dynamic_symbolic_constraints, or pass input_tensors")
+        shape = [int(evaluate(e, symbols)) for e in p.shape]
+        return make_input(shape, p.dtype, self.supply, "cpu" if self.kernel.target.kind == "cpu" else "cuda")
+
+    # -- comparing -----------------------------------------------------------------------------------------------
+    def assert_allclose(self, reference_program: Callable[..., Any], input_tensors: Any = None, atol: float = 1e-2, rtol: float = 1e-2,
+                        max_mismatched_ratio: float = 0.01) -> None:
+        """The kernel's outputs equal those of a function of the same inputs. Raises AssertionError."""
+        inputs = list(input_tensors) if input_tensors is not None else self._get_inputs()
+        expected = reference_program(*inputs)
+        actual = self.kernel(*inputs)
+        if self.kernel._outputs == []:
+            return
+        pairs = zip(_listed(actual), _listed(expected))
+        for a, e in pairs:
+            if e is not None:
+                compare(a, e, rtol, atol, max_mismatched_ratio)
+
+    def manual_assert_close(self, reference_program: Callable[..., Any], input_tensors: Any = None, manual_check_prog: Callable[..., Any] | None = None) -> None:
+        inputs = list(input_tensors) if input_tensors is not None else self._get_inputs()
+        expected, actual = reference_program(*inputs), self.kernel(*inputs)
+        if manual_check_prog is not None:
+            manual_check_prog(_listed(actual), _listed(expected))
+
+    def assert_consistent(self, repeat: int = 10) -> None:
+        """Repeated calls give the same bits."""
+        import torch
+
+        inputs = self._get_inputs()
+        first = _listed(self.kernel(*inputs))
+        for _ in range(repeat):
+            for a, b in zip(first, _listed(self.kernel(*inputs))):
+                assert torch.equal(a, b), "repeated calls differ"
+
+    # -- running -------------------------------------------------------------------------------------------------
+    def run_once(self, func: Callable[..., Any] | None = None) -> Any:
+        return (func or self.kernel)(*self._get_inputs())
+
+    def do_bench(self, func: Callable[..., Any] | None = None, warmup: float = 25, rep: float = 100, n_warmup: int = 0, n_repeat: int = 0,
+                 input_tensors: Any = None, backend: str = "event", quantiles: Any = None, return_mode: str = "mean",
+                 dynamic_symbolic_constraints: dict[str, int] | None = None, **ignored: Any) -> Any:
+        """Milliseconds of the kernel, or of a function of the same inputs."""
+        inputs = list(input_tensors) if input_tensors is not None else self._get_inputs(False, dynamic_symbolic_constraints)
+        call = func or self.kernel
+        return do_bench(lambda: call(*inputs), warmup, rep, n_warmup, n_repeat, quantiles, return_mode=return_mode)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.kernel(*args, **kwargs)
+
+
+def make_input(shape: list[int], name: str, supply: Any, device: str) -> Any:
+    """A random tensor of a data type. ``supply``: a TensorSupplyType."""
+    import torch
+
+    from .values import dtype
+
+    kind = getattr(supply, "name", "Auto")
+    torch_dtype = dtype(name).as_torch()
+    if dtypes.bits(name) < 8:
+        shape = [*shape[:-1], shape[-1] * dtypes.bits(name) // 8]
+        return torch.randint(0, 127, shape, dtype=torch.int8, device=device).to(torch_dtype)
+    if kind == "Zero":
+        return torch.zeros(shape, dtype=torch_dtype, device=device)
+    if kind == "One":
+        return torch.ones(shape, device=device).to(torch_dtype)
+    if name == "bool":
+        return torch.randint(0, 2, shape, device=device).to(torch.bool)
+    if not dtypes.is_float(name):
+        low = 0 if dtypes.is_unsigned(name) else -2
+        return torch.randint(low, 3, shape, device=device).to(torch_dtype)
+    if kind == "Integer":
+        return torch.randint(-2, 3, shape, device=device).to(torch_dtype)
+    if kind == "Uniform":
+        return (torch.rand(shape, device=device) * 2 - 1).to(torch_dtype)
+    return torch.randn(shape, device=device).to(torch_dtype)
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def compare(actual: Any, expected: Any, rtol: float, atol: float, max_mismatched_ratio: float = 0.01, **ignored: Any) -> None:
+    """Raises AssertionError where more than a share of the elements differs."""
+    import torch
+
+    a, e = actual.to(torch.float32) if actual.dtype.is_floating_point else actual, expected
+    e = e.to(a.dtype) if hasattr(e, "to") else torch.as_tensor(e, dtype=a.dtype)
+    e = e.to(a.device)
+    assert a.shape == e.shape, f"shapes differ: {tuple(a.shape)} and {tuple(e.shape)}"
+    wrong = ~torch.isclose(a, e, rtol=rtol, atol=atol, equal_nan=True)
+    count = int(wrong.sum())
+    if count > max_mismatched_ratio * a.numel():
+        first = tuple(wrong.nonzero()[0].tolist())
+        raise AssertionError(f"{count} of {a.numel()} elements differ (rtol {rtol}, atol {atol}); first at {first}: {a[first].item()} and {e[first].item()}")

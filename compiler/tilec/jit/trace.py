@@ -1,0 +1,96 @@
+"""From a running program's function to a tile program, and the faults that keep it from being compiled."""
+from __future__ import annotations
+
+import ast
+import types
+from typing import Any
+
+from ..evaluate.definitions import KernelDefinition, KernelInstance, call_text
+from ..evaluate.instantiate import instantiate
+from ..evaluate.module import ModuleAnalysis
+from ..evaluate.tile.jit import has_inner_prim_func
+from ..evaluate.values import Function
+from ..evaluate.workspace import Workspace
+from ..ir.program import TileProgram
+from ..target.chips import Target
+from .errors import CompileError
+from .functions import enclosing_locals, syntax_of, traced_function
+from .values import to_value
+
+
+class PrimFunc:
+    """A function under ``@T.prim_func``. It is traced when it is defined, so later changes of what it captures do not matter."""
+
+    def __init__(self, function: types.FunctionType, frames: tuple[Any, ...] = ()):
+        self.function = function
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+        self.attrs: dict[str, Any] = {"global_symbol": function.__name__}
+        self.program = _trace(traced_function(function, to_value, "prim_func", frames), "prim_func", [], {})
+
+    @property
+    def params(self) -> list[Any]:
+        return list(self.program.params)
+
+    def with_attr(self, key: str, value: Any = None) -> PrimFunc:
+        self.attrs.update(key if isinstance(key, dict) else {key: value})
+        return self
+
+    def script(self) -> str:
+        """The tile program as text."""
+        from ..ir.printer import program_lines
+
+        return "\n".join(text for text, _ in program_lines(self.program)) + "\n"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise CompileError(f"{self.__name__} is a @T.prim_func: compile it (tilelang.compile, or return it from a @tilelang.jit function) and call the result")
+
+    def __repr__(self) -> str:
+        return f"<prim_func {self.__name__}>"
+
+
+def prim_func(function: Any = None, **options: Any) -> Any:
+    """``@T.prim_func``, with or without arguments."""
+    if function is None:
+        return lambda f: PrimFunc(f, enclosing_locals(f, 2))
+    return PrimFunc(function, enclosing_locals(function, 2))
+
+
+def is_lazy(function: types.FunctionType) -> bool:
+    """Whether a jitted function is a factory (it defines a prim_func) rather than a kernel itself."""
+    node = syntax_of(function)[1]
+    return has_inner_prim_func(node) or not _opens_a_launch(node)
+
+
+def _opens_a_launch(node: ast.AST) -> bool:
+    return any(isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr.endswith("Kernel") for n in ast.walk(node))
+
+
+def eager_program(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], options: dict[str, Any]) -> TileProgram:
+    """The program of an eager kernel for the arguments of one call."""
+    traced = traced_function(function, to_value, "eager")
+    traced.jit.update(options)
+    return _trace(traced, "eager", [to_value(a) for a in args], {k: to_value(v) for k, v in kwargs.items()})
+
+
+def _trace(function: Function, kind: str, args: list[Any], kwargs: dict[str, Any]) -> TileProgram:
+    source, node = function.source, function.node
+    if not isinstance(node, ast.FunctionDef):
+        raise CompileError("a kernel is a function made with def, not a lambda")
+    first = min([d.lineno for d in node.decorator_list] + [node.lineno])
+    kernel = KernelDefinition(node.name, node.name, kind, node, source.span(node), source.name_span(node), first, node, function=function)
+    instance = KernelInstance(call_text(node.name, args, kwargs), function, args, kwargs, "call")
+    return instantiate(ModuleAnalysis(source, workspace=Workspace()), kernel, instance)
+
+
+def refuse_faulty(program: TileProgram, target: Target) -> None:
+    """Raises CompileError with every fault the checker calls an error on a target."""
+    from ..check.checker import check_program
+    from ..check.diagnostic import ERROR
+
+    errors = [d for d in check_program(program, target) if d.severity == ERROR]
+    if errors:
+        raise CompileError("\n".join(f"{d.span}: {d.code} {d.message}" for d in errors), errors)
+    incomplete = program.attrs.get("incomplete")
+    if incomplete:
+        raise CompileError(f"{program.span}: {program.name} cannot be compiled: {incomplete}")

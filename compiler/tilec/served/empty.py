@@ -1,0 +1,1 @@
+"""Packages of TileLang that hold no names of their own."""

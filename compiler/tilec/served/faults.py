@@ -1,0 +1,6 @@
+"""``tilelang.errors``."""
+from ..jit.errors import CompileError
+
+TileLangError = CompileError
+
+__all__ = ["CompileError", "TileLangError"]

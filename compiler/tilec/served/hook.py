@@ -1,0 +1,90 @@
+"""The import hook: ``import tilelang`` and its submodules find the modules of this folder."""
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+from typing import Any
+
+# TileLang's module -> the module here that fills it, and the module whose names the language gives (or None).
+MODULES: dict[str, tuple[str, str | None]] = {
+    "tilelang": ("top", "tilelang"),
+    "tilelang.language": ("language", "tilelang.language"),
+    "tilelang.testing": ("testing", None),
+    "tilelang.profiler": ("profiling", None),
+    "tilelang.autotuner": ("tuning", None),
+    "tilelang.jit": ("jitting", None),
+    "tilelang.math": ("integers", None),
+    "tilelang.utils": ("tensors", None),
+    "tilelang.utils.tensor": ("tensors", None),
+    "tilelang.env": ("environment", None),
+    "tilelang.transform": ("passes", None),
+    "tilelang.layout": ("layouts", "tilelang.layout"),
+    "tilelang.layout.swizzle": ("layouts", "tilelang.layout"),
+    "tilelang.tileop": ("empty", "tilelang.language"),
+    "tilelang.tileop.base": ("empty", "tilelang.language"),
+    "tilelang.intrinsics": ("empty", "tilelang.intrinsics"),
+    "tilelang.cuda": ("empty", None),
+    "tilelang.cuda.language": ("language", "tilelang.language"),
+    "tilelang.cuda.intrinsics": ("empty", "tilelang.intrinsics"),
+    "tilelang.carver": ("empty", None),
+    "tilelang.carver.arch": ("chips", None),
+    "tilelang.contrib": ("empty", None),
+    "tilelang.contrib.nvcc": ("toolkit", None),
+    "tilelang.engine": ("empty", None),
+    "tilelang.engine.lower": ("lowering", None),
+    "tilelang.errors": ("faults", None),
+    "tilelang.tvm": ("tvm_types", None),
+    "tvm": ("tvm_types", None),
+}
+
+
+class _Served(types.ModuleType):
+    """A module whose missing names are asked of the language."""
+
+    _language: str | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or self._language is None:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        from ..jit.language import member
+
+        found = member(self._language, name)
+        setattr(self, name, found)
+        return found
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Serves the modules of the table; ``tvm`` only where none is installed."""
+
+    def __init__(self, names: set[str]):
+        self._names = names
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        if fullname not in self._names:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: Any) -> types.ModuleType:
+        return _Served(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        source, language = MODULES[module.__name__]
+        module._language = language  # type: ignore[attr-defined]
+        filled = importlib.import_module(f"{__package__}.{source}")
+        for name in getattr(filled, "__all__", [n for n in vars(filled) if not n.startswith("_")]):
+            setattr(module, name, getattr(filled, name))
+
+
+def install() -> None:
+    """Serve TileLang's modules from now on. Does nothing the second time."""
+    if any(isinstance(f, Finder) for f in sys.meta_path):
+        return
+    names = set(MODULES)
+    if importlib.util.find_spec("tvm") is not None:
+        names.discard("tvm")
+    for name in [n for n in sys.modules if n == "tilelang" or n.startswith("tilelang.")]:
+        del sys.modules[name]
+    sys.meta_path.insert(0, Finder(names))

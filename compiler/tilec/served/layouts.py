@@ -1,0 +1,1 @@
+"""``tilelang.layout``: every name is one of the language's layouts."""
