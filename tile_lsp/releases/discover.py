@@ -10,51 +10,121 @@ from functools import lru_cache
 from pathlib import Path
 
 from . import manifest
-from .versions import is_version, matches
+from .versions import has_lower_bound, is_version, matches
 
 _REQUIREMENT = re.compile(
     r"^\s*['\"]?tilelang\s*(?:\[[^\]]*\])?\s*(?P<spec>(?:[=!<>~]=?=?)\s*[^;#'\"]+)?", re.IGNORECASE
 )
 _MAX_DEPTH = 12  # folders looked at above a file
+_VENDORED = ("", "tilelang", "3rdparty/tilelang", "third_party/tilelang")
 
 
 @dataclass(frozen=True, slots=True)
 class InstalledTileLang:
     """``path``: the folder of the package ``tilelang``, or None when only a version is known (a requirement).
 
-    ``how``: one phrase for people, such as "the virtual environment .venv".
+    ``how``: one phrase for people, such as "the virtual environment .venv". ``is_tree``: a source tree, which may be ahead
+    of the version it calls itself.
     """
 
     version: str
     path: Path | None
     how: str
+    is_tree: bool = False
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether the manifest of its version says what it exports."""
+        return not self.is_tree and public_version(self.version) in manifest.versions()
 
 
-def find(
-    start: Path, interpreter: str | None = None, environ: Mapping[str, str] | None = None
-) -> InstalledTileLang | None:
-    """The TileLang a file belongs to: the client's interpreter, VIRTUAL_ENV, a virtual environment in a folder above,
-    conda, a source tree, else the newest release that the project's requirements allow."""
-    environ = os.environ if environ is None else environ
-    start = start if start.is_dir() else start.parent
-    for prefix, how in _prefixes(start, interpreter, environ):
-        found = installed_in(prefix, how)
-        if found:
-            return found
-    return source_tree(start) or required(start)
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """``tilelang`` in a requirements file or pyproject.toml: the version specifiers, "" without any."""
+
+    specifiers: str
+    file: Path
+
+    def allowed(self) -> list[str]:
+        """The shipped releases that fit, oldest first."""
+        return [v for v in manifest.versions() if matches(v, self.specifiers)] if self.specifiers else []
 
 
-def _prefixes(start: Path, interpreter: str | None, environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    if interpreter:
-        yield Path(interpreter).expanduser().parent.parent, f"the interpreter {interpreter}"
-    if environ.get("VIRTUAL_ENV"):
-        yield Path(environ["VIRTUAL_ENV"]), "VIRTUAL_ENV"
-    for folder in folders_above(start):
-        for name in (".venv", "venv"):
-            if (folder / name / "pyvenv.cfg").is_file():
-                yield folder / name, f"the virtual environment {folder / name}"
-    if environ.get("CONDA_PREFIX"):
-        yield Path(environ["CONDA_PREFIX"]), "the conda environment"
+class Finder:
+    """Looks for TileLang above files. What a folder has is looked up once in the finder's life."""
+
+    def __init__(self, interpreter: str | None = None, environ: Mapping[str, str] | None = None):
+        self.interpreter = interpreter
+        self.environ = os.environ if environ is None else environ
+        self._environments: dict[Path, list[tuple[Path, str]]] = {}
+        self._installed: dict[Path, InstalledTileLang | None] = {}
+        self._trees: dict[Path, InstalledTileLang | None] = {}
+        self._requirements: dict[Path, list[Requirement]] = {}
+
+    def find(self, start: Path) -> InstalledTileLang | None:
+        """The TileLang a folder belongs to: the client's interpreter, VIRTUAL_ENV, a virtual environment in a folder above,
+        conda, a source tree, else the newest release that the project's requirements allow."""
+        folders = folders_above(start)
+        for prefix, how in self._prefixes(folders):
+            if prefix not in self._installed:
+                self._installed[prefix] = installed_in(prefix, how)
+            found = self._installed[prefix]
+            if found:
+                return found
+        return self.source_tree(folders) or self.required(folders)
+
+    def _prefixes(self, folders: list[Path]) -> Iterator[tuple[Path, str]]:
+        if self.interpreter:
+            yield Path(self.interpreter).expanduser().parent.parent, f"the interpreter {self.interpreter}"
+        if self.environ.get("VIRTUAL_ENV"):
+            yield Path(self.environ["VIRTUAL_ENV"]), "VIRTUAL_ENV"
+        for folder in folders:
+            if folder not in self._environments:
+                found = [folder / name for name in (".venv", "venv") if (folder / name / "pyvenv.cfg").is_file()]
+                self._environments[folder] = [(prefix, f"the virtual environment {prefix}") for prefix in found]
+            yield from self._environments[folder]
+        if self.environ.get("CONDA_PREFIX"):
+            yield Path(self.environ["CONDA_PREFIX"]), "the conda environment"
+
+    def source_tree(self, folders: list[Path]) -> InstalledTileLang | None:
+        """A checkout of TileLang the file lies in, or one vendored beside it."""
+        for folder in folders:
+            if folder not in self._trees:
+                self._trees[folder] = _tree_at(folder)
+            if self._trees[folder] is not None:
+                return self._trees[folder]
+        return None
+
+    def requirements(self, folders: list[Path]) -> Iterator[Requirement]:
+        for folder in folders:
+            if folder not in self._requirements:
+                self._requirements[folder] = _requirements_in(folder)
+            yield from self._requirements[folder]
+
+    def required(self, folders: list[Path]) -> InstalledTileLang | None:
+        """The newest shipped release that the nearest requirements allow."""
+        for one in self.requirements(folders):
+            allowed = one.allowed()
+            if allowed:
+                return InstalledTileLang(allowed[-1], None, f"the requirement tilelang{one.specifiers} of {one.file.name}")
+        return None
+
+    def lowest_allowed(self, start: Path) -> str | None:
+        """The oldest shipped release that the project's requirements allow, if they name a lower bound."""
+        for one in self.requirements(folders_above(start)):
+            if one.specifiers:
+                allowed = one.allowed()
+                return allowed[0] if allowed and has_lower_bound(one.specifiers) else None
+        return None
+
+
+def find(start: Path, interpreter: str | None = None, environ: Mapping[str, str] | None = None) -> InstalledTileLang | None:
+    """The TileLang a file or folder belongs to."""
+    return Finder(interpreter, environ).find(start if start.is_dir() else start.parent)
+
+
+def lowest_allowed(start: Path) -> str | None:
+    return Finder().lowest_allowed(start)
 
 
 def folders_above(start: Path) -> list[Path]:
@@ -62,6 +132,12 @@ def folders_above(start: Path) -> list[Path]:
     return [start, *start.parents][:_MAX_DEPTH]
 
 
+def public_version(version: str) -> str:
+    """Without the local part: ``0.1.9+cu128`` exports what 0.1.9 does."""
+    return version.split("+")[0].strip()
+
+
+# -- installed --------------------------------------------------------------------------------------
 def site_packages(prefix: Path) -> list[Path]:
     patterns = ("lib/python3*/site-packages", "lib64/python3*/site-packages", "Lib/site-packages")
     return [p for pattern in patterns for p in sorted(prefix.glob(pattern)) if p.is_dir()]
@@ -73,7 +149,8 @@ def installed_in(prefix: Path, how: str) -> InstalledTileLang | None:
         for info in sorted(site.glob("tilelang-*.dist-info")):
             version = _metadata_version(info / "METADATA")
             if version:
-                return InstalledTileLang(version, _package_folder(site, info), how)
+                path = _package_folder(site)
+                return InstalledTileLang(version, path, how, path is not None and path.parent != site)
     return None
 
 
@@ -91,7 +168,7 @@ def _metadata_version(metadata: Path) -> str | None:
     return None
 
 
-def _package_folder(site: Path, info: Path) -> Path | None:
+def _package_folder(site: Path) -> Path | None:
     """The package's folder; an editable install points elsewhere through its ``.pth`` file."""
     if (site / "tilelang" / "__init__.py").is_file():
         return site / "tilelang"
@@ -106,20 +183,15 @@ def _package_folder(site: Path, info: Path) -> Path | None:
     return None
 
 
-def source_tree(start: Path) -> InstalledTileLang | None:
-    """A checkout of TileLang the file lies in, or one vendored beside it."""
-    for folder in folders_above(start):
-        for root in (
-            folder,
-            folder / "tilelang",
-            folder / "3rdparty" / "tilelang",
-            folder / "third_party" / "tilelang",
-        ):
-            package = root / "tilelang"
-            if (package / "language" / "__init__.py").is_file() and package.parent.name != "site-packages":
-                version = _tree_version(root)
-                if version:
-                    return InstalledTileLang(version, package, f"the source tree {root}")
+# -- source trees -----------------------------------------------------------------------------------
+def _tree_at(folder: Path) -> InstalledTileLang | None:
+    for place in _VENDORED:
+        root = folder / place if place else folder
+        package = root / "tilelang"
+        if (package / "language" / "__init__.py").is_file() and root.name != "site-packages":
+            version = _tree_version(root)
+            if version:
+                return InstalledTileLang(version, package, f"the source tree {root}", True)
     return None
 
 
@@ -134,28 +206,18 @@ def _tree_version(root: Path) -> str | None:
     return match.group(1) if match and is_version(match.group(1)) else None
 
 
-def required(start: Path) -> InstalledTileLang | None:
-    """The newest shipped release that the nearest requirements allow."""
-    for folder in folders_above(start):
-        for file in (folder / "pyproject.toml", *sorted(folder.glob("requirements*.txt"))):
-            specifiers = requirement(file)
-            if specifiers is None:
-                continue
-            allowed = [v for v in manifest.versions() if matches(v, specifiers)]
-            if allowed and specifiers:
-                return InstalledTileLang(allowed[-1], None, f"the requirement tilelang{specifiers} of {file.name}")
-    return None
-
-
-def lowest_allowed(start: Path) -> str | None:
-    """The oldest shipped release that the project's requirements allow, if they say anything."""
-    for folder in folders_above(start):
-        for file in (folder / "pyproject.toml", *sorted(folder.glob("requirements*.txt"))):
-            specifiers = requirement(file)
-            if specifiers:
-                allowed = [v for v in manifest.versions() if matches(v, specifiers)]
-                return allowed[0] if allowed else None
-    return None
+# -- requirements -----------------------------------------------------------------------------------
+def _requirements_in(folder: Path) -> list[Requirement]:
+    try:
+        names = sorted(e.name for e in os.scandir(folder) if e.name.startswith("requirements") and e.name.endswith(".txt"))
+    except OSError:
+        return []
+    found = []
+    for name in ("pyproject.toml", *names):
+        specifiers = requirement(folder / name)
+        if specifiers is not None:
+            found.append(Requirement(specifiers, folder / name))
+    return found
 
 
 def requirement(file: Path) -> str | None:
@@ -174,17 +236,17 @@ def requirement(file: Path) -> str | None:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+        return file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
 
 
+# -- names ------------------------------------------------------------------------------------------
 @lru_cache(maxsize=8)
 def api(found: InstalledTileLang) -> manifest.Manifest:
     """The names that a found TileLang exports: the shipped manifest of its version, else read from its sources."""
-    if found.version in manifest.versions() or found.path is None:
-        return manifest.load(found.version)
-    from .static_names import read_package
+    if found.is_shipped or found.path is None:
+        return manifest.load(public_version(found.version))
+    from . import trees
 
-    read = read_package(found.path, found.version)
-    return read if read is not None else manifest.load(found.version)
+    return trees.load(found.path, found.version)

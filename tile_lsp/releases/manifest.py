@@ -138,6 +138,11 @@ def latest() -> str:
     return versions()[-1]
 
 
+def is_known(version: str) -> bool:
+    """Whether a manifest is that of a version: a shipped release, or another build of one (``0.1.8+cu128``, ``0.1.7.post1``)."""
+    return is_version(version) and release_numbers(version) in {release_numbers(v) for v in versions()}
+
+
 def nearest(version: str) -> str:
     """The shipped release that stands for a version: itself, one of the same number, else the newest older one.
 

@@ -76,7 +76,8 @@ class _Reader:
         return Entry("constant", dotted, None)
 
     def _import(self, node: ast.ImportFrom, module: _Module, source: str) -> None:
-        origin = self.module(source) if source.startswith("tilelang") else None
+        follow = source.startswith("tilelang") and ("language" in source or any(a.name == "*" for a in node.names))
+        origin = self.module(source) if follow else None  # elsewhere there is code, and no names that are exported by others
         for alias in node.names:
             if alias.name == "*":
                 if origin is not None:
@@ -124,17 +125,19 @@ def read_package(package: Path, version: str) -> Manifest | None:
     module = reader.module(FACADE)
     if module is None or not module.names:
         return None
-    near = manifest.load(version)
+    near, newest = manifest.load(version), manifest.load("latest")
     words = _words(package)
     language = {
         n: e for n, e in near.language.items() if n in words or n in module.names or not e.module.startswith("tilelang")
     }
+    for name, entry in newest.language.items():  # a tree may be ahead of the version it calls itself
+        if name in words and name not in language:
+            language[name] = entry._replace(signature=None)
     for name, entry in module.names.items():
         if not name.startswith("__"):
             language[name] = _better(entry, language.get(name))
-    return Manifest(
-        version, language, dict(near.top_level), dict(near.elsewhere_in), dict(near.pass_config_keys), str(package)
-    )
+    top_level = {**{n: e._replace(signature=None) for n, e in newest.top_level.items()}, **near.top_level}
+    return Manifest(version, language, top_level, dict(near.elsewhere_in), dict(near.pass_config_keys), str(package))
 
 
 def _better(read: Entry, shipped: Entry | None) -> Entry:

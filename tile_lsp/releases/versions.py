@@ -55,5 +55,6 @@ def _satisfies(version: str, op: str, bound: str) -> bool:
     return {"<": mine < other, "<=": mine <= other, ">": mine > other, ">=": mine >= other}[op]
 
 
-def has_upper_or_lower_bound(specifiers: str) -> bool:
-    return bool(_SPECIFIER.search(specifiers))
+def has_lower_bound(specifiers: str) -> bool:
+    """Whether specifiers say from which release on (``<0.2`` alone does not)."""
+    return any(op not in ("<", "<=", "!=") for op, _ in _SPECIFIER.findall(specifiers))

@@ -1,0 +1,45 @@
+"""The folder for what can be made again: results of checks, names read from source trees."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """``TILE_LSP_CACHE_DIR`` if set, else ``tile-lsp`` in the platform's cache folder."""
+    chosen = os.environ.get("TILE_LSP_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "tile-lsp"
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Others see the old file or the new one, never a part. The mode of an existing file is kept; a link stays a link."""
+    path = path.resolve()
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        with contextlib.suppress(OSError):
+            os.chmod(name, path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
