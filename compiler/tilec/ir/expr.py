@@ -61,7 +61,8 @@ class Var(Expr):
 
     ``kind``: ``loop`` (loop variable), ``block`` (block index), ``thread`` (thread index), ``dynamic`` (run-time
     extent, ``T.dynamic``), ``const`` (``T.const`` without a known value), ``param`` (scalar kernel parameter),
-    ``let`` (name bound by :class:`~tilec.ir.stmt.Let`).
+    ``let`` (name bound by :class:`~tilec.ir.stmt.Let`), ``size`` (an integer of the host program that static evaluation does not
+    know: a literal in the real kernel, so that a program with one is checked but not compiled).
     """
 
     name: str
@@ -182,6 +183,12 @@ def equal(a: Any, b: Any) -> bool:
                 and all(equal(x, y) for x, y in zip(a.args, b.args)))
     mine, theirs = children(a), children(b)
     return len(mine) == len(theirs) and all(equal(x, y) for x, y in zip(mine, theirs))
+
+
+def is_host_choice(e: Expr) -> bool:
+    """A condition on host sizes alone: only one of the branches becomes part of the real kernel."""
+    leaves = [x for x in walk(e) if not isinstance(x, (Const, Binary, Unary, Cast, Select))]
+    return bool(leaves) and all(isinstance(x, Var) and x.kind == "size" for x in leaves)
 
 
 def has_unknown(e: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from ..ir import dtypes
 from ..ir.buffer import FRAGMENT, TMEM, Buffer, Region
 from ..ir.build import const, const_int
-from ..ir.expr import Expr, Load, Unknown, walk
+from ..ir.expr import Expr, Load, Unknown, Var, walk
 from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, Stmt, Store, TileOp, expressions
 from ..ir.stmt import walk as walk_statements
@@ -43,6 +43,9 @@ def _refuse(e: Expr, s: Stmt | Buffer) -> None:
         if isinstance(part, Unknown):
             what = f" ({part.reason})" if part.reason else ""
             raise LoweringError(f"A value used here is not known at compile time{what}. Give an instance that fixes the kernel's parameters.",
+                                part.span or s.span, "unknown-value")
+        if isinstance(part, Var) and part.kind == "size":
+            raise LoweringError(f"{part.name} is not known at compile time. Give an instance that fixes the kernel's parameters.",
                                 part.span or s.span, "unknown-value")
 
 
