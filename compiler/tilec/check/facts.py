@@ -8,13 +8,14 @@ from typing import Any
 
 from ..ir.buffer import Buffer, Region
 from ..ir.build import const_int
-from ..ir.expr import Call, Expr, Load, Unknown, Var, has_unknown
+from ..ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var, has_unknown, is_host_choice
 from ..ir.expr import walk as walk_expr
 from ..ir.ops import OPS
 from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, For, If, Jump, Launch, Parallel, Stmt, Store, TileOp, While, bodies, expressions
 from ..source.span import Span
 
+BITWISE = {"bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>"}
 READ, WRITE, OPAQUE = "read", "write", "opaque"  # opaque: touched in a way nothing is known about
 
 
@@ -79,6 +80,10 @@ class Facts:
     )  # by the buffer named, views apart
     storage_uses: dict[Buffer, list[Access]] = field(default_factory=lambda: defaultdict(list))  # by the memory's owner
     allocs: dict[Buffer, Place] = field(default_factory=dict)
+    by_op: dict[str, list[Place]] = field(default_factory=dict)  # tile operators by name
+    symbols: dict[Var, tuple[Place, Expr | None]] = field(default_factory=dict)  # symbolic extents: first use, what is around
+    calls: list[tuple[Place, Call]] = field(default_factory=list)
+    bitwise: list[tuple[Place, Expr]] = field(default_factory=list)
     has_unsupported: bool = False
 
     @classmethod
@@ -89,7 +94,10 @@ class Facts:
 
     def ops(self, *names: str) -> list[Place]:
         """The tile operators of these names, in program order."""
-        return [p for p in self.places if isinstance(p.stmt, TileOp) and p.stmt.op in names]
+        if len(names) == 1:
+            return self.by_op.get(names[0], [])
+        found = [p for name in dict.fromkeys(names) for p in self.by_op.get(name, ())]
+        return sorted(found, key=lambda p: p.order)
 
     def is_opaque(self, buffer: Buffer) -> bool:
         return any(a.kind == OPAQUE for a in self.storage_uses.get(buffer.storage(), ()))
@@ -101,7 +109,7 @@ class Facts:
     # -- collecting -------------------------------------------------------------------------------
     def _walk(self, body: Body, parents: tuple[Stmt, ...]) -> None:
         for s in body:
-            if isinstance(s, (If, While)) and has_unknown(s.cond):
+            if isinstance(s, (If, While)) and (has_unknown(s.cond) or is_host_choice(s.cond)):
                 self._skip(s, parents)
                 continue
             place = Place(s, parents, len(self.places))
@@ -124,12 +132,15 @@ class Facts:
     def _collect(self, s: Stmt, place: Place) -> None:
         if isinstance(s, Alloc):
             self.allocs[s.buffer] = place
+            for extent in s.buffer.shape:
+                self._visit(extent, place, False, None)
         elif isinstance(s, TileOp):
+            self.by_op.setdefault(s.op, []).append(place)
             self._collect_op(s, place)
         elif isinstance(s, Store):
             self._add(Access(s.buffer, WRITE, place, s.span, indices=s.indices))
         for e in expressions(s):
-            self._collect_loads(e, place, False)
+            self._visit(e, place, False, None)
 
     def _collect_op(self, s: TileOp, place: Place) -> None:
         spec = OPS.get(s.op)
@@ -145,33 +156,49 @@ class Facts:
             for kind in kinds:
                 self._add(Access(value.buffer, kind, place, span, region=value, argument=name))
 
-    def _collect_loads(self, e: Expr, place: Place, guarded: bool) -> None:
-        for node in walk_expr(e):
-            if isinstance(node, Call):
-                kind = READ if node.op in _PURE_CALLS else OPAQUE
-                for argument in node.args:
-                    if isinstance(argument, Load) and kind == OPAQUE:
-                        self._add(Access(argument.buffer, OPAQUE, place, argument.span, indices=argument.indices))
-                    elif isinstance(argument, (Buffer, Region)):
-                        buffer = argument if isinstance(argument, Buffer) else argument.buffer
-                        self._add(Access(buffer, OPAQUE, place, node.span))
-        self._loads(e, place, guarded)
-
-    def _loads(self, e: Expr, place: Place, guarded: bool) -> None:
-        from ..ir.expr import Select, children
-
-        if isinstance(e, Load):
-            self._add(Access(e.buffer, READ, place, e.span or place.stmt.span, indices=e.indices, guarded=guarded))
-        if isinstance(e, Call) and e.op not in _PURE_CALLS:
-            for argument in e.args:
-                if isinstance(argument, Load):
-                    for index in argument.indices:
-                        self._loads(index, place, guarded)
-                elif isinstance(argument, Expr):
-                    self._loads(argument, place, guarded)
+    def _visit(self, e: Expr, place: Place, guarded: bool, parent: Expr | None) -> None:
+        """One expression with all inside it. ``guarded``: it is a side of a T.if_then_else."""
+        kind = type(e)
+        if kind is Const:
             return
-        for child in children(e):
-            self._loads(child, place, guarded or (isinstance(e, Select) and child is not e.cond))
+        if kind is Var:
+            if e.kind == "dynamic":  # type: ignore[attr-defined]
+                self.symbols.setdefault(e, (place, parent))  # type: ignore[arg-type]
+        elif isinstance(e, Load):
+            self._add(Access(e.buffer, READ, place, e.span or place.stmt.span, indices=e.indices, guarded=guarded))
+            for index in e.indices:
+                self._visit(index, place, guarded, e)
+        elif isinstance(e, Binary):
+            if e.op in BITWISE:
+                self.bitwise.append((place, e))
+            self._visit(e.a, place, guarded, e)
+            self._visit(e.b, place, guarded, e)
+        elif isinstance(e, Unary):
+            if e.op == "bitnot":
+                self.bitwise.append((place, e))
+            self._visit(e.a, place, guarded, e)
+        elif isinstance(e, Cast):
+            self._visit(e.a, place, guarded, e)
+        elif isinstance(e, Select):
+            self._visit(e.cond, place, guarded, e)
+            self._visit(e.then, place, True, e)
+            self._visit(e.other, place, True, e)
+        elif isinstance(e, Call):
+            self._visit_call(e, place, guarded)
+
+    def _visit_call(self, e: Call, place: Place, guarded: bool) -> None:
+        self.calls.append((place, e))
+        pure = e.op in _PURE_CALLS
+        for argument in e.args:
+            if isinstance(argument, (Buffer, Region)):
+                buffer = argument if isinstance(argument, Buffer) else argument.buffer
+                self._add(Access(buffer, OPAQUE, place, e.span))
+            elif isinstance(argument, Load) and not pure:
+                self._add(Access(argument.buffer, OPAQUE, place, argument.span, indices=argument.indices))
+                for index in argument.indices:
+                    self._visit(index, place, guarded, argument)
+            elif isinstance(argument, Expr):
+                self._visit(argument, place, guarded, e)
 
     def _add(self, access: Access) -> None:
         self.uses[access.buffer].append(access)

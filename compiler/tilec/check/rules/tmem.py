@@ -13,6 +13,8 @@ from ..registry import rule
 from .gemm import GEMMS, Gemm, gemms, known, scope_name
 
 LANES = 128
+# what gives tensor memory its layout
+LAYING = (*GEMMS, "gemm_blockscaled", "tcgen05_gemm_blockscaled", "tcgen05_gemm_sp", "tcgen05_cp_warpx4")
 
 
 @rule("tmem-target", per_target=True)
@@ -37,7 +39,7 @@ def tmem_rank(ctx: RuleContext):
 def mma_operand(facts: Facts, buffer: Buffer) -> bool:
     """Whether an MMA gives the buffer its layout (or something unknown might)."""
     return any(
-        a.kind == OPAQUE or (isinstance(a.stmt, TileOp) and a.stmt.op in GEMMS)
+        a.kind == OPAQUE or (isinstance(a.stmt, TileOp) and a.stmt.op in LAYING)
         for a in facts.storage_uses.get(buffer, ())
     )
 

@@ -5,42 +5,29 @@ from __future__ import annotations
 from ...ir import dtypes
 from ...ir.buffer import FRAGMENT, LOCAL, SHARED, SHARED_DYN, TMEM, Buffer
 from ...ir.expr import Binary, Unary
-from ...ir.expr import walk as walk_expr
-from ...ir.stmt import TileOp, expressions
+from ...ir.stmt import TileOp
 from ..context import RuleContext
-from ..facts import OPAQUE, WRITE, Access
+from ..facts import BITWISE, OPAQUE, WRITE, Access
 from ..registry import rule
 from .barriers import BARRIERS
-from .gemm import GEMMS
-
-_BITWISE = {"bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>"}
 
 
 @rule("operand-dtype")
 def operand_dtype(ctx: RuleContext):
-    for place in ctx.facts.places:
-        for top in expressions(place.stmt):
-            for e in walk_expr(top):
-                if (
-                    isinstance(e, Binary)
-                    and e.op in _BITWISE
-                    and (dtypes.is_float(e.a.dtype) or dtypes.is_float(e.b.dtype))
-                ):
-                    dtype = e.a.dtype if dtypes.is_float(e.a.dtype) else e.b.dtype
-                    yield ctx.report(
-                        f"{_BITWISE[e.op]} works on integers; an operand is {dtype}", e.span or place.stmt.span
-                    )
-                elif isinstance(e, Unary) and e.op == "bitnot" and dtypes.is_float(e.a.dtype):
-                    yield ctx.report(f"~ works on integers; the operand is {e.a.dtype}", e.span or place.stmt.span)
+    for place, e in ctx.facts.bitwise:
+        if isinstance(e, Binary) and (dtypes.is_float(e.a.dtype) or dtypes.is_float(e.b.dtype)):
+            dtype = e.a.dtype if dtypes.is_float(e.a.dtype) else e.b.dtype
+            yield ctx.report(f"{BITWISE[e.op]} works on integers; an operand is {dtype}", e.span or place.stmt.span)
+        elif isinstance(e, Unary) and dtypes.is_float(e.a.dtype):
+            yield ctx.report(f"~ works on integers; the operand is {e.a.dtype}", e.span or place.stmt.span)
 
 
 def adds_only(access: Access) -> bool:
     """A gemm that continues the accumulation for sure."""
     return (
         isinstance(access.stmt, TileOp)
-        and access.stmt.op in GEMMS
         and access.argument == "C"
-        and access.stmt.args.get("clear_accum") in (False, None, 0)
+        and access.stmt.args.get("clear_accum", True) in (False, None, 0)
     )
 
 
@@ -49,7 +36,7 @@ def starts(access: Access) -> bool:
     if access.kind != WRITE:
         return False
     if isinstance(access.stmt, TileOp):
-        if access.stmt.op in GEMMS:
+        if access.argument == "C":
             return not adds_only(access)
         if access.stmt.op == "reduce":
             return access.stmt.args.get("clear") is not False
@@ -105,7 +92,7 @@ def reads_value(access: Access) -> bool:
     if isinstance(access.stmt, TileOp):
         if access.stmt.op == "reduce" and access.argument == "dst":
             return access.stmt.args.get("clear") is False
-        if access.stmt.op in GEMMS and access.argument == "C":
+        if access.argument == "C" and "clear_accum" in access.stmt.args:
             return False  # the accumulator rule's
     return access.kind == "read"
 
