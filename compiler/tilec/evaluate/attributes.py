@@ -10,6 +10,7 @@ from ..ir.expr import Expr, Load
 from .evaluator import Evaluator
 from .values import (
     MISSING,
+    NUM_SMS,
     Api,
     BoundMethod,
     Class,
@@ -23,6 +24,7 @@ from .values import (
     Native,
     Super,
     TensorType,
+    derived,
     is_unknown,
     plain,
     unknown,
@@ -31,7 +33,7 @@ from .values import (
 
 def get_attribute(ev: Evaluator, base: Any, name: str, node: ast.Attribute) -> Any:
     if is_unknown(base):
-        return unknown(f"attribute {name}")
+        return NUM_SMS if name == "multi_processor_count" else derived(f"attribute {name}", base)
     for kind, getter in _GETTERS:
         if isinstance(base, kind):
             return getter(ev, base, name, node)
@@ -62,7 +64,10 @@ def _buffer(ev: Evaluator, base: Buffer, name: str, node: Any) -> Any:
         return tuple(plain(e) for e in base.strides)
     if name == "ndim":
         return base.ndim
-    return unknown(f"attribute {name} of a buffer")
+    from .tile.pointers import buffer_member
+
+    found = buffer_member(base, name)
+    return unknown(f"attribute {name} of a buffer") if found is MISSING else found
 
 
 def _region(ev: Evaluator, base: Region, name: str, node: Any) -> Any:

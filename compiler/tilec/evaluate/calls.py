@@ -15,12 +15,11 @@ from .values import (
     DType,
     Function,
     HostObject,
-    HostTensor,
     Instance,
-    LoopValue,
     Native,
     Partial,
     Super,
+    derived,
     unknown,
 )
 
@@ -100,16 +99,20 @@ def call_value(ev: Evaluator, function: Any, args: list[Any], kwargs: dict[str, 
 
         return cast_call(ev, function, args, node)
     if isinstance(function, Compiled):
-        return unknown("kernel result")
+        from .results import kernel_result
+
+        return kernel_result(ev, function)
     if isinstance(function, Instance):
         method = function.cls.lookup("__call__")
+        if not isinstance(method, Function):
+            from .python.torch_classes import module_call
+
+            method = module_call(function)
         if isinstance(method, Function):
             return _call_user(ev, method, [function, *args], kwargs, node)
     if isinstance(function, HostObject):
         return function.bridge.call(ev, function, args, kwargs)
-    if isinstance(function, (LoopValue, HostTensor)):
-        return unknown("call")
-    return unknown("call")
+    return derived("call", function)
 
 
 def _call_user(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .evaluator import Evaluator
 from .scope import Scope
-from .values import MISSING, BoundMethod, Class, Function, Instance, unknown
+from .values import MISSING, BoundMethod, Class, Function, Instance, Native, same, unknown
 
 _TRANSPARENT_BASES = {"object", "ABC", "Protocol", "Generic", "NamedTuple", "Enum", "IntEnum", "Exception", "TestCase"}
 
@@ -30,14 +30,16 @@ def _add_bases(ev: Evaluator, cls: Class, node: ast.ClassDef, scope: Scope) -> N
     bases = []
     for base in node.bases:
         name = ast.unparse(base).split(".")[-1].split("[")[0]
-        if name in ("NamedTuple",):
-            cls.is_dataclass = True
+        if name == "NamedTuple":
+            cls.is_dataclass = cls.is_tuple = True
         if name in ("Enum", "IntEnum", "StrEnum", "IntFlag"):
             cls.is_enum = True
         value = ev.eval(base, scope)
         if isinstance(value, Class):
             bases.append(value)
             cls.is_dataclass = cls.is_dataclass or value.is_dataclass
+            cls.is_tuple = cls.is_tuple or value.is_tuple
+            cls.is_enum = cls.is_enum or value.is_enum
         elif name not in _TRANSPARENT_BASES:
             cls.opaque = True
     cls.bases = tuple(bases)
@@ -65,7 +67,7 @@ def all_fields(cls: Class) -> list[tuple[str, Any, bool]]:
 
 def instantiate_class(ev: Evaluator, cls: Class, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if cls.is_enum:
-        return unknown("enum")
+        return next((m for m in enum_members(ev, cls) if args and same(m.attributes["value"], args[0])), unknown("enum"))
     instance = Instance(cls, {}, cls.opaque)
     init = cls.lookup("__init__")
     if isinstance(init, Function):
@@ -109,8 +111,32 @@ def instance_attribute(ev: Evaluator, instance: Instance, name: str) -> Any:
     if found is MISSING:
         if name == "__class__":
             return instance.cls
-        return unknown(f"attribute {name}")
+        return _model_attribute(instance, name)
     return bind_member(ev, instance, found)
+
+
+def _model_attribute(instance: Instance, name: str) -> Any:
+    """What the modelled bases (torch.nn.Module, NamedTuple) give."""
+    if name == "_replace" and instance.cls.is_tuple:
+        return Native(name, lambda ev, a, k, n: Instance(instance.cls, {**instance.attributes, **k}))
+    if name in ("cuda", "to", "eval", "half", "bfloat16", "float", "train", "requires_grad_"):
+        from .python.torch_classes import MODULE, derives
+
+        if derives(instance.cls, MODULE):
+            return Native(name, lambda ev, a, k, n: instance)
+    return unknown(f"attribute {name}")
+
+
+def as_tuple(value: Any) -> Any:
+    """A named tuple's fields as a tuple; other values as they are."""
+    if isinstance(value, Instance) and value.cls.is_tuple:
+        return tuple(value.attributes.get(name, unknown(name)) for name, _, _ in all_fields(value.cls))
+    return value
+
+
+def enum_members(ev: Evaluator, cls: Class) -> list[Any]:
+    names = [n for n, v in cls.namespace.items() if not n.startswith("_") and not isinstance(v, Function)]
+    return [class_attribute(ev, cls, n) for n in names]
 
 
 def bind_member(ev: Evaluator, instance: Any, member: Any) -> Any:
@@ -128,9 +154,16 @@ def bind_member(ev: Evaluator, instance: Any, member: Any) -> Any:
 def class_attribute(ev: Evaluator, cls: Class, name: str) -> Any:
     found = cls.lookup(name)
     if found is MISSING:
-        return cls.name if name == "__name__" else unknown(f"attribute {name}")
+        if name == "apply":
+            from .python.torch_classes import FUNCTION, apply_method, derives
+
+            if derives(cls, FUNCTION):
+                return apply_method(ev, cls)
+        return cls.name if name in ("__name__", "__qualname__") else unknown(f"attribute {name}")
     if isinstance(found, Function) and found.kind == "classmethod":
         return BoundMethod(cls, found)
+    if isinstance(found, Instance) and found.cls is cls and cls.is_enum:
+        return found
     if cls.is_enum and not isinstance(found, Function):
         member = Instance(cls, {"value": found, "name": name})
         cls.namespace[name] = member

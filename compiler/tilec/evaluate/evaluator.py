@@ -56,7 +56,8 @@ class Evaluator:
         self.deadline = time.monotonic() + max_seconds
         self.depth = 0
         self.callers: list[Span] = []  # macro and helper calls being traced, outermost first
-        self.returns: list[list[Any]] = []  # values returned under conditions that are not known
+        # Values returned under conditions that are not known, and whether the machine alone decides about them.
+        self.returns: list[list[tuple[Any, bool]]] = []
         self.reporting = False  # problems count only while a kernel or its factory is evaluated for an instance
         self.on_call: Any = None  # called with (function, args, kwargs, span) for every call of a user's function on the host
         self.trail: Any = None  # names and their values by place, for hovers

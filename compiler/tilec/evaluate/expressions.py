@@ -10,7 +10,21 @@ from ..ir.buffer import Buffer, Region
 from ..ir.expr import Const, Expr, Unknown
 from .evaluator import Evaluator
 from .scope import Scope
-from .values import MISSING, DType, Expired, Function, dtype_name, is_device, is_unknown, plain, unknown
+from .values import (
+    MISSING,
+    DType,
+    Expired,
+    Function,
+    HostTensor,
+    Instance,
+    derived,
+    dtype_name,
+    is_device,
+    is_hardware,
+    is_unknown,
+    plain,
+    unknown,
+)
 
 BINARY = {
     ast.Add: ("add", operator.add), ast.Sub: ("sub", operator.sub), ast.Mult: ("mul", operator.mul),
@@ -91,6 +105,10 @@ def binary_value(ev: Evaluator, op: type[ast.operator], left: Any, right: Any, n
         return _device_binary(ev, name, left, right, node)
     if isinstance(left, (Buffer, Region)) or isinstance(right, (Buffer, Region)):
         return unknown("arithmetic on a buffer")
+    if isinstance(left, HostTensor) or isinstance(right, HostTensor):
+        from .python.torch_model import tensor_binary
+
+        return tensor_binary(name, left, right)
     return _host_binary(ev, name, python, left, right)
 
 
@@ -155,7 +173,7 @@ def _unaryop(ev: Evaluator, node: ast.UnaryOp, scope: Scope) -> Any:
         return value if op is None else plain(build.unary(op, value, ev.span(node)))
     if isinstance(node.op, ast.Not):
         known = truth(ev, value)
-        return unknown("not") if known is None else not known
+        return derived("not", value) if known is None else not known
     try:
         python: dict[type, Any] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
         return python[type(node.op)](value)
@@ -174,7 +192,7 @@ def truth(ev: Evaluator, value: Any) -> bool | None:
         return bool(value)
     if isinstance(value, (Function, DType)):
         return True
-    from .values import Api, BoundMethod, Class, HostTensor, Instance, Module, Native
+    from .values import Api, BoundMethod, Class, Module, Native
 
     if isinstance(value, (Class, Module, Native, Api, BoundMethod)):
         return True
@@ -199,7 +217,9 @@ def _boolop(ev: Evaluator, node: ast.BoolOp, scope: Scope) -> Any:
             else:
                 result = plain(build.binary(name, result, value, ev.span(node)))
         elif is_unknown(result):
-            result = unknown(name)
+            if truth(ev, value) is (name == "or"):
+                return value  # it decides, whatever the unknown one is
+            result = derived(name, result, value)
         else:
             result = value
         known = truth(ev, result) if not is_device(result) else None
@@ -225,7 +245,7 @@ def _and(a: Any, b: Any, ev: Evaluator, node: ast.AST) -> Any:
     if a is False or b is False:
         return False
     if is_unknown(a) or is_unknown(b):
-        return unknown("comparison")
+        return derived("comparison", a, b)
     if is_device(a) or is_device(b):
         return plain(build.binary("and", a, b, ev.span(node)))
     return bool(a) and bool(b)
@@ -238,17 +258,27 @@ def compare_value(ev: Evaluator, op: ast.cmpop, left: Any, right: Any, node: ast
         return _membership(left, right, isinstance(op, ast.NotIn))
     left, right = scalar_operand(left), scalar_operand(right)
     if is_unknown(left) or is_unknown(right):
-        return unknown("comparison")
+        return derived("comparison", left, right)
     name, python = COMPARE[type(op)]
     if isinstance(left, Expr) or isinstance(right, Expr):
         if not _is_number(left) or not _is_number(right):
             return unknown("comparison")
         return plain(build.binary(name, left, right, ev.span(node)))
+    if isinstance(left, HostTensor) or isinstance(right, HostTensor):
+        from .python.torch_model import tensor_binary
+
+        return tensor_binary(name, left, right)
+    if _is_enum_member(left) and _is_enum_member(right) and name in ("eq", "ne"):
+        return (left is right) == (name == "eq")
     if isinstance(left, DType) or isinstance(right, DType):
         a, b = dtype_name(left), dtype_name(right)
         equal = a is not None and a == b
         return equal if name == "eq" else not equal if name == "ne" else unknown("comparison")
     return _host_compare(python, left, right)
+
+
+def _is_enum_member(value: Any) -> bool:
+    return isinstance(value, Instance) and value.cls.is_enum
 
 
 def _host_compare(python: Any, left: Any, right: Any) -> Any:
@@ -268,14 +298,14 @@ def _contains_symbolic(value: Any) -> bool:
 
 def _identity(left: Any, right: Any, negate: bool) -> Any:
     if is_unknown(left) or is_unknown(right):
-        return unknown("identity")
+        return derived("identity", left, right)
     same = left is right or (isinstance(left, (bool, DType)) and left == right)
     return same != negate
 
 
 def _membership(left: Any, right: Any, negate: bool) -> Any:
     if is_unknown(left) or is_unknown(right) or isinstance(left, Expr):
-        return unknown("membership")
+        return derived("membership", left, right)
     if isinstance(right, (str, bytes)) and isinstance(left, str):
         return (left in right) != negate
     if not isinstance(right, (list, tuple, set, frozenset, dict, range)):
@@ -302,7 +332,7 @@ def _ifexp(ev: Evaluator, node: ast.IfExp, scope: Scope) -> Any:
         return build.select(cond, scalar_operand(then), scalar_operand(other), ev.span(node))
     from .values import same
 
-    return then if same(then, other) else unknown("condition")
+    return then if same(then, other) or is_hardware(cond) else unknown("condition")
 
 
 def _attribute(ev: Evaluator, node: ast.Attribute, scope: Scope) -> Any:

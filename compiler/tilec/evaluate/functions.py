@@ -101,10 +101,12 @@ def run_function(ev: Evaluator, function: Function, scope: Scope) -> Any:
         ev.source = outer
 
 
-def _joined(value: Any, maybe: list[Any]) -> Any:
-    if not maybe or all(same(value, m) for m in maybe):
+def _joined(value: Any, maybe: list[tuple[Any, bool]]) -> Any:
+    if not maybe or all(same(value, m) for m, _ in maybe):
         return value
-    candidates = [v for v in (*maybe, value) if isinstance(v, Function)]
+    candidates = [v for v in (*(m for m, _ in maybe), value) if isinstance(v, Function)]
     if len(candidates) == 1:  # "if not supported: return None": the kernel is what was meant
         return candidates[0]
+    if all(free for _, free in maybe):  # the machine decides
+        return value if value is not None else maybe[0][0]
     return unknown("several returns")

@@ -8,6 +8,7 @@ from pathlib import Path
 from ..source.file import SourceFile
 from .api_uses import find_api_uses
 from .definitions import KernelDefinition, KernelInstance, find_definitions
+from .entry_points import run_entry_points
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal, Stop
 from .instances import InstanceError, Recorder, complete, directive_call, from_expression
 from .problem import ApiUse, Problem
@@ -52,7 +53,7 @@ def analyse(source: SourceFile, *, instances: tuple[str, ...] = (), config_insta
         _find_eager(source, scope, definitions)
         explicit = _explicit_instances(ev, analysis, recorder, instances, config_instances)
         if not explicit:
-            _run_entry_points(ev, source, scope, definitions)
+            run_entry_points(ev, source, scope, definitions)
     except Stop:
         pass
     except RecursionError:
@@ -159,23 +160,6 @@ def _below(recorder: Recorder, line: int) -> KernelDefinition | None:
 
     after = [d for d in recorder.definitions.values() if start(d) > line]
     return min(after, key=start, default=None)
-
-
-def _run_entry_points(ev: Evaluator, source: SourceFile, scope: Scope, definitions: dict[ast.AST, KernelDefinition]) -> None:
-    """Run the functions a script or test runner would call, for the instances they make."""
-    for statement in source.tree.body:
-        if not isinstance(statement, ast.FunctionDef) or statement in definitions:
-            continue
-        function = scope.names.get(statement.name)
-        if not isinstance(function, Function) or function.node is not statement:
-            continue
-        if not (statement.name in ("main", "run", "bench", "benchmark") or statement.name.startswith(("test_", "run_", "regression_", "check_"))):
-            continue
-        required = len(statement.args.args) - len(statement.args.defaults)
-        try:
-            ev.call_function(function, [unknown("argument")] * required, {})
-        except (Raised, ReturnSignal, BreakSignal, ContinueSignal):
-            continue
 
 
 def _reach_functions(source: SourceFile, workspace: Workspace, scope: Scope, analysis: ModuleAnalysis, recorder: Recorder) -> None:

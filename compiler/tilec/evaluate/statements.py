@@ -9,7 +9,7 @@ from ..ir.expr import Expr
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal
 from .expressions import BINARY, binary_value, evaluate, evaluate_index, scalar_operand, truth
 from .scope import Scope
-from .values import MISSING, Class, Instance, LaunchValue, LoopValue, is_device, is_unknown, same, unknown
+from .values import MISSING, Class, Instance, LaunchValue, LoopValue, derived, is_device, is_hardware, is_unknown, same, unknown
 
 MAX_HOST_ITERATIONS = 300
 
@@ -63,6 +63,10 @@ def _unpack(ev: Evaluator, target: Any, value: Any, scope: Scope, bind: bool) ->
         from .tile.launch import enter_launch
 
         value = enter_launch(ev, value)
+    if isinstance(value, Instance):
+        from .classes import as_tuple
+
+        value = as_tuple(value)
     if isinstance(value, (list, tuple, range, str)) and not any(isinstance(n, ast.Starred) for n in names):
         if len(value) == len(names):
             for one, item in zip(names, value):
@@ -74,7 +78,7 @@ def _unpack(ev: Evaluator, target: Any, value: Any, scope: Scope, bind: bool) ->
     elif isinstance(value, (Buffer, Region)) or is_device(value):
         ev.problem("python-iterate-device", "a device value cannot be unpacked into several names", target)
     for one in names:
-        assign_target(ev, one, unknown("unpacking"), scope, bind)
+        assign_target(ev, one, derived("unpacking", value), scope, bind)
 
 
 def _unpack_starred(ev: Evaluator, names: list[ast.expr], items: list[Any], scope: Scope, bind: bool) -> None:
@@ -276,11 +280,14 @@ def _if(ev: Evaluator, node: ast.If, scope: Scope) -> None:
 
         device_if(ev, node, cond, scope)
     else:
-        run_both(ev, [node.body, node.orelse], scope)
+        run_both(ev, [node.body, node.orelse], scope, is_hardware(cond))
 
 
-def run_both(ev: Evaluator, bodies: list[list[ast.stmt]], scope: Scope) -> None:
-    """Run alternatives of which it is not known which happens; names that end up different are unknown."""
+def run_both(ev: Evaluator, bodies: list[list[ast.stmt]], scope: Scope, free: bool = False) -> None:
+    """Run alternatives of which it is not known which happens; names that end up different are unknown.
+
+    ``free``: the choice depends on the machine alone, so that the first alternative that goes on is as good as any.
+    """
     before = dict(scope.names)
     ends: list[dict[str, Any]] = []
     leaving: Exception | None = None
@@ -291,17 +298,19 @@ def run_both(ev: Evaluator, bodies: list[list[ast.stmt]], scope: Scope) -> None:
             ends.append(scope.names)
         except ReturnSignal as signal:
             if ev.returns:
-                ev.returns[-1].append(signal.value)
+                ev.returns[-1].append((signal.value, free))
             leaving = signal
-        except (BreakSignal, ContinueSignal, Raised) as signal:
+        except (BreakSignal, ContinueSignal) as signal:
             leaving = signal
+        except Raised as signal:
+            leaving = leaving or signal
     if not ends:
         scope.names = dict(before)
         if isinstance(leaving, ReturnSignal) and ev.returns:
             ev.returns[-1].pop()
         assert leaving is not None
         raise leaving
-    scope.names = _join(ends)
+    scope.names = ends[0] if free else _join(ends)
 
 
 def _join(ends: list[dict[str, Any]]) -> dict[str, Any]:
@@ -378,7 +387,7 @@ def _unknown_loop(ev: Evaluator, node: Any, scope: Scope) -> None:
             _one_iteration(ev, node.body, scope)
         except ReturnSignal as signal:
             if ev.returns:
-                ev.returns[-1].append(signal.value)
+                ev.returns[-1].append((signal.value, False))
         except Raised:
             pass
     for name, value in scope.names.items():

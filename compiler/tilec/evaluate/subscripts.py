@@ -7,12 +7,12 @@ from typing import Any
 from ..ir.buffer import Buffer, Region
 from ..ir.expr import Expr
 from .evaluator import Evaluator
-from .values import Api, Class, HostObject, HostTensor, Instance, Native, Reference, TensorType, is_unknown, unknown
+from .values import Api, Class, HostObject, HostTensor, Instance, Native, Reference, TensorType, derived, is_unknown, unknown
 
 
 def get_item(ev: Evaluator, base: Any, index: Any, node: ast.Subscript) -> Any:
     if is_unknown(base):
-        return unknown("item")
+        return derived("item", base)
     if isinstance(base, (Buffer, Region)):
         from .tile.elements import index_buffer
 
@@ -25,6 +25,10 @@ def get_item(ev: Evaluator, base: Any, index: Any, node: ast.Subscript) -> Any:
         from .tile.registry import subscript_api
 
         return subscript_api(ev, base, index, node)
+    if isinstance(base, HostTensor):
+        from .python.torch_model import tensor_item
+
+        return tensor_item(base, index)
     if is_unknown(index) or _has_unknown(index):
         return unknown("item")
     if isinstance(base, (list, tuple, str, range, dict, bytes)):
@@ -33,10 +37,10 @@ def get_item(ev: Evaluator, base: Any, index: Any, node: ast.Subscript) -> Any:
         return base  # a generic
     if isinstance(base, HostObject):
         return base.bridge.item(base, index)
-    if isinstance(base, HostTensor):
-        from .python.torch_model import tensor_item
+    if isinstance(base, Instance) and base.cls.is_tuple:
+        from .classes import as_tuple
 
-        return tensor_item(base, index)
+        return _host_item(ev, as_tuple(base), index, node)
     if isinstance(base, Instance):
         method = base.cls.lookup("__getitem__")
         return ev.call_function(method, [base, index], {}) if not isinstance(method, (Native,)) and hasattr(method, "node") else unknown("item")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir import dtypes
 from ..ir.buffer import Buffer, Region
-from ..ir.expr import Const, Expr, Unknown
+from ..ir.expr import Const, Expr, Unknown, Var
 from ..source.span import Span
 
 if TYPE_CHECKING:
@@ -24,6 +24,26 @@ def unknown(reason: str = "") -> Unknown:
 
 def is_unknown(value: Any) -> bool:
     return isinstance(value, Unknown)
+
+
+HARDWARE = "a fact of the machine"
+
+
+def hardware() -> Unknown:
+    """What depends on the machine alone (its GPU, its CUDA): every alternative happens somewhere, whatever the arguments."""
+    return unknown(HARDWARE)
+
+
+def derived(reason: str, *sources: Any) -> Unknown:
+    """An unknown value made from others: a fact of the machine if one of them is."""
+    return unknown(HARDWARE if any(isinstance(s, Unknown) and s.reason == HARDWARE for s in sources) else reason)
+
+
+def is_hardware(value: Any) -> bool:
+    return isinstance(value, Unknown) and value.reason == HARDWARE
+
+
+NUM_SMS = Var("int32", None, "num_sms", "size")  # multiprocessors of the GPU
 
 
 def is_device(value: Any) -> bool:
@@ -74,6 +94,7 @@ class Function:
     source: Any = None
     jit: dict[str, Any] = field(default_factory=dict)
     configs: Any = None  # of @tilelang.autotune
+    cases: list[dict[str, Any]] | None = None  # of pytest.mark.parametrize
 
 
 @dataclass(eq=False, repr=False)
@@ -83,6 +104,7 @@ class Class:
     bases: tuple[Any, ...] = ()
     is_dataclass: bool = False
     is_enum: bool = False
+    is_tuple: bool = False  # its objects are named tuples
     fields: list[tuple[str, Any, bool]] = field(default_factory=list)  # name, default, has_default
     opaque: bool = False  # a base or decorator that is not known
 

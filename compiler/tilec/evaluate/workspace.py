@@ -47,11 +47,9 @@ class Workspace:
             return self._file_module(ev, f"{module.name}.{name}", 0) or unknown(f"{module.name}.{name}")
         if module.name.startswith("tilelang"):
             return tilelang_member(module.name, name)
-        if module.name in ("torch", "math", "functools", "itertools", "operator", "dataclasses", "argparse", "numpy"):
-            from .python.modules import member
+        from .python.modules import member
 
-            return member(module.name, name)
-        return unknown(f"{module.name}.{name}")
+        return member(module.name, name)
 
     def import_star(self, ev: Evaluator, module: Any, scope: Scope) -> None:
         if isinstance(module, Module) and module.scope is not None:
@@ -134,8 +132,8 @@ def tilelang_member(module: str, name: str) -> Any:
             return Module(_LANGUAGE)
         if name in TILELANG_MODULES["tilelang"] and name != "jit":
             return Module(f"tilelang.{name}")
-        if name == "tvm":
-            return Module("tvm")
+        if name in ("tvm", "tir", "tirx"):
+            return Module("tvm" if name == "tvm" else f"tvm.{name}")
         return Api("tilelang", name)
     if module == _LANGUAGE:
         dtype = dtypes.canonical(name)

@@ -6,10 +6,11 @@ import math
 import operator
 from typing import Any
 
+from ...ir import build
 from ...ir.expr import Expr
 from ..evaluator import Evaluator
-from ..values import Class, DType, Function, Instance, Native, Partial, is_device, is_unknown, plain, unknown
-from .builtins import host
+from ..values import Api, Class, DType, Function, Instance, Module, Native, Partial, dtype_name, is_device, is_unknown, plain, unknown
+from .builtins import BUILTINS, host
 
 _MATH_ON_DEVICE = {"sqrt": "T.sqrt", "exp": "T.exp", "log": "T.log", "log2": "T.log2", "ceil": "T.ceil", "floor": "T.floor", "sin": "T.sin",
                    "cos": "T.cos", "pow": "T.pow", "tanh": "T.tanh", "fabs": "T.abs"}
@@ -18,8 +19,18 @@ _MATH_ON_DEVICE = {"sqrt": "T.sqrt", "exp": "T.exp", "log": "T.log", "log2": "T.
 def member(module: str, name: str) -> Any:
     """The model of ``module.name``, or unknown."""
     maker = _MODULES.get(module)
+    if maker is None and module.startswith(("torch.", "tvm.")):
+        return _submodule(module, name)
     found = maker(name) if maker is not None else None
     return unknown(f"{module}.{name}") if found is None else found
+
+
+def _submodule(module: str, name: str) -> Any:
+    if module.startswith("tvm."):
+        return tvm_member(module, name)
+    from .torch_model import submodule_member
+
+    return submodule_member(module, name)
 
 
 def _math(name: str) -> Any:
@@ -175,7 +186,96 @@ def _numpy_call(name: str) -> Any:
     return call
 
 
+def _einops(name: str) -> Any:
+    from .einops_model import einops_member
+
+    return einops_member(name)
+
+
+def _pytest(name: str) -> Any:
+    from .pytest_model import pytest_member
+
+    return pytest_member(name)
+
+
+def tvm_member(module: str, name: str) -> Any:
+    """TVM's own spelling of what the language has: ``tvm.DataType``, ``tir.const``, ``tvm.tir.all``."""
+    if name in ("tir", "tirx", "script", "op", "target", "ir", "te", "runtime", "contrib"):
+        return Module(f"tvm.{name}")
+    if name == "DataType":
+        return Api("tilelang.language", "dtype")
+    if name == "const":
+        return Native(name, _tir_const)
+    return Api("tilelang.language", name) if module in ("tvm.tir", "tvm.tirx", "tvm.op", "tvm.te") else unknown(f"{module}.{name}")
+
+
+def _tir_const(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    value, dtype = args[0] if args else kwargs.get("value"), args[1] if len(args) > 1 else kwargs.get("dtype")
+    name = dtype_name(dtype)
+    if not isinstance(value, (int, float)) or (dtype is not None and name is None):
+        return unknown("const")
+    return build.const(value, name)
+
+
+def _copy(name: str) -> Any:
+    if name in ("copy", "deepcopy"):
+        return Native(name, lambda ev, a, k, n: _copied(a[0]) if a else unknown(name))
+    return None
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Instance):
+        return Instance(value.cls, dict(value.attributes), value.opaque)
+    return value.copy() if isinstance(value, (list, dict, set)) else value
+
+
+def _collections(name: str) -> Any:
+    if name == "namedtuple":
+        return Native(name, _namedtuple)
+    if name == "OrderedDict":
+        return BUILTINS["dict"]
+    if name == "defaultdict":
+        return Native(name, lambda ev, a, k, n: unknown("defaultdict"))
+    return None
+
+
+def _namedtuple(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    fields = args[1] if len(args) > 1 else kwargs.get("field_names")
+    if isinstance(fields, str):
+        fields = fields.replace(",", " ").split()
+    if not args or not isinstance(args[0], str) or not isinstance(fields, (list, tuple)):
+        return unknown("namedtuple")
+    defaults = list(kwargs.get("defaults") or ())
+    first = len(fields) - len(defaults)
+    rows = [(f, defaults[i - first] if i >= first else None, i >= first) for i, f in enumerate(fields)]
+    return Class(args[0], {}, is_dataclass=True, is_tuple=True, fields=rows)
+
+
+def _types(name: str) -> Any:
+    if name == "SimpleNamespace":
+        return Native(name, lambda ev, a, k, n: Instance(Class(name, {}, opaque=True), dict(k)))
+    return None
+
+
+def _os(name: str) -> Any:
+    if name == "environ":
+        return Instance(Class("environ", {}, opaque=True), {"get": Native("get", _environment)}, True)
+    return Native(name, _environment) if name == "getenv" else None
+
+
+def _environment(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    """The default: what a fresh machine would give."""
+    return args[1] if len(args) > 1 else kwargs.get("default")
+
+
+def _typing(name: str) -> Any:
+    if name == "cast":
+        return Native(name, lambda ev, a, k, n: a[1] if len(a) > 1 else unknown("cast"))
+    return False if name == "TYPE_CHECKING" else None
+
+
 _MODULES: dict[str, Any] = {
     "math": _math, "functools": _functools, "itertools": _itertools, "operator": _operator, "dataclasses": _dataclasses,
-    "argparse": _argparse, "torch": _torch, "numpy": _numpy,
+    "argparse": _argparse, "torch": _torch, "numpy": _numpy, "einops": _einops, "pytest": _pytest, "copy": _copy, "types": _types,
+    "collections": _collections, "os": _os, "typing": _typing, "tvm": lambda name: tvm_member("tvm", name),
 }

@@ -1,101 +1,225 @@
-"""torch as kernels' host code uses it: dtypes, and tensors by shape and dtype."""
+"""torch as kernels' host code uses it: dtypes, functions on tensors by shape and dtype, and facts about the machine."""
 from __future__ import annotations
 
 from typing import Any
 
 from ...ir import dtypes
-from ..values import DType, HostTensor, Native, dtype_name, unknown
+from ..values import DType, HostTensor, Module, Native, dtype_name, hardware, is_unknown, plain, unknown
+from . import torch_methods as methods
+from . import torch_shapes as shapes
+from .torch_methods import tensor_attribute
+
+__all__ = ["tensor_attribute", "tensor_item", "torch_member"]
 
 _DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
            "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "half", "float", "double", "int",
            "short", "long")
-_FACTORIES = {"randn": "float32", "rand": "float32", "empty": "float32", "zeros": "float32", "ones": "float32"}
-_SAME = {"cuda", "cpu", "contiguous", "clone", "detach", "requires_grad_", "zero_", "normal_", "uniform_", "abs", "exp", "relu", "softmax",
-         "random_", "fill_", "clamp", "div_", "mul_", "add_", "copy_", "pin_memory"}
-_CASTS = {"half": "float16", "float": "float32", "bfloat16": "bfloat16", "double": "float64", "int": "int32", "long": "int64",
-          "bool": "bool", "char": "int8"}
+_FACTORIES = ("randn", "rand", "empty", "zeros", "ones")
+_SUBMODULES = ("cuda", "nn", "version", "autograd", "backends", "testing", "utils", "distributed", "special", "library", "ops", "compiler")
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_HARDWARE = ("is_available", "get_device_capability", "get_device_name", "device_count", "current_device", "get_device_properties",
+             "get_arch_list")
 
 
 def torch_member(name: str) -> Any:
     if name in _DTYPES:
         return DType("float16" if name == "half" else dtypes.canonical(name) or name)
+    if name in _SUBMODULES:
+        return Module(f"torch.{name}")
     if name in _FACTORIES:
-        return Native(name, _factory(_FACTORIES[name]))
-    if name == "full":
-        return Native(name, lambda ev, a, k, n: _tensor(a[:1], k, "float32") if a else unknown("full"))
-    if name == "randint":
-        return Native(name, lambda ev, a, k, n: _tensor([next((x for x in a if isinstance(x, (tuple, list))), None)], k, "int64"))
-    if name in ("randn_like", "rand_like", "empty_like", "zeros_like", "ones_like", "full_like"):
-        return Native(name, _like)
-    if name == "arange":
-        return Native(name, lambda ev, a, k, n: _tensor([a[:1]], k, "int64") if len(a) == 1 else unknown("arange"))
+        return Native(name, _factory)
+    function = _FUNCTIONS.get(name)
+    if function is not None:
+        return Native(name, lambda ev, a, k, n: function(a, k))
+    if name in methods.METHODS or name in methods.SAME or name in methods._COMPARE or name in methods._REDUCTIONS:
+        return Native(name, lambda ev, a, k, n: _as_method(ev, name, a, k, n))
     return unknown(f"torch.{name}")
 
 
-def _factory(default: str) -> Any:
-    return lambda ev, args, kwargs, node: _tensor(args, kwargs, default)
+def submodule_member(module: str, name: str) -> Any:
+    """A name of ``torch.cuda``, ``torch.nn.functional`` and the like."""
+    if module == "torch.version":
+        return None if name in ("hip", "xpu") else hardware()
+    if module == "torch.cuda":
+        return Native(name, lambda ev, a, k, n: hardware()) if name in _HARDWARE else unknown(f"{module}.{name}")
+    if module == "torch.nn" and name == "functional":
+        return Module("torch.nn.functional")
+    if module == "torch.nn" and name == "Parameter":
+        return Native(name, lambda ev, a, k, n: a[0] if a else unknown("tensor"))
+    if module in ("torch.nn", "torch.autograd") and name in ("Module", "Function"):
+        return _base_class(name)
+    if module == "torch.nn.functional":
+        return Native("pad", lambda ev, a, k, n: _pad(a, k)) if name == "pad" else torch_member(name)
+    if module == "torch.utils":
+        return Module(f"torch.utils.{name}")
+    return unknown(f"{module}.{name}")
+
+
+def _base_class(name: str) -> Any:
+    from .torch_classes import FUNCTION, MODULE
+
+    return MODULE if name == "Module" else FUNCTION
+
+
+def _as_method(ev: Any, name: str, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    """``torch.f(x, ...)`` is ``x.f(...)``."""
+    first = args[0] if args else kwargs.get("input")
+    if not isinstance(first, HostTensor):
+        return unknown(f"torch.{name}")
+    return ev.call(tensor_attribute(first, name), args[1:], {k: v for k, v in kwargs.items() if k != "input"}, None)
+
+
+def _factory(ev: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    return _tensor(args, kwargs, "float32")
+
+
+def _dtype(kwargs: dict[str, Any], default: str) -> str:
+    value = kwargs.get("dtype")
+    return default if value is None else dtype_name(value) or dtypes.UNKNOWN
 
 
 def _tensor(args: list[Any], kwargs: dict[str, Any], default: str) -> Any:
-    shape = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else tuple(args)
-    if "size" in kwargs and not args:
-        shape = kwargs["size"]
-    if not isinstance(shape, (tuple, list)) or not all(isinstance(s, int) for s in shape):
-        return unknown("tensor")
-    dtype = dtype_name(kwargs["dtype"]) if "dtype" in kwargs else default
-    return HostTensor(tuple(shape), dtype or dtypes.UNKNOWN)
+    shape = shapes.as_shape(kwargs["size"]) if "size" in kwargs and not args else shapes.shape_of_arguments(args)
+    return unknown("tensor") if shape is None else HostTensor(shape, _dtype(kwargs, default))
 
 
-def _like(ev: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+def _like(args: list[Any], kwargs: dict[str, Any]) -> Any:
     if not args or not isinstance(args[0], HostTensor):
         return unknown("tensor")
-    return HostTensor(args[0].shape, (dtype_name(kwargs["dtype"]) or dtypes.UNKNOWN) if "dtype" in kwargs else args[0].dtype)
+    return HostTensor(args[0].shape, _dtype(kwargs, args[0].dtype))
 
 
-def tensor_attribute(base: HostTensor, name: str) -> Any:
-    if name == "shape":
-        return base.shape
-    if name == "dtype":
-        return DType(base.dtype) if base.dtype != dtypes.UNKNOWN else unknown("dtype")
-    if name == "size":
-        return Native(name, lambda ev, a, k, n: base.shape[a[0]] if a and isinstance(a[0], int) and -len(base.shape) <= a[0] < len(base.shape)
-                      else base.shape)
-    if name in ("dim", "numel"):
-        return Native(name, lambda ev, a, k, n: len(base.shape) if name == "dim" else unknown("numel"))
-    if name == "T" and len(base.shape) == 2:
-        return HostTensor(base.shape[::-1], base.dtype)
-    if name in _CASTS:
-        return Native(name, lambda ev, a, k, n: HostTensor(base.shape, _CASTS[name]))
-    if name == "to":
-        return Native(name, lambda ev, a, k, n: _to(base, [*a, *k.values()]))
-    if name in ("view", "reshape"):
-        return Native(name, lambda ev, a, k, n: _reshape(base, a))
-    if name in _SAME:
-        return Native(name, lambda ev, a, k, n: HostTensor(base.shape, base.dtype))
-    return unknown(name)
+def _randint(args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``randint(low, high, size)`` and ``randint(high, size)``."""
+    size = kwargs.get("size", next((x for x in args if isinstance(x, (tuple, list))), None))
+    return unknown("tensor") if size is None else _tensor([size], kwargs, "int64")
 
 
-def _to(base: HostTensor, args: list[Any]) -> Any:
-    for arg in args:
-        if isinstance(arg, DType):
-            return HostTensor(base.shape, arg.name)
-        if not isinstance(arg, str):
-            return HostTensor(base.shape, dtypes.UNKNOWN)
-    return HostTensor(base.shape, base.dtype)
+def _arange(args: list[Any], kwargs: dict[str, Any]) -> Any:
+    bounds = [plain(a) for a in (args or [kwargs.get("end")])]
+    if len(bounds) == 1:
+        count: Any = bounds[0]
+    elif len(bounds) == 2 and not any(isinstance(b, float) for b in bounds):
+        count = shapes.slice_extent(bounds[1], slice(bounds[0], bounds[1])) if not is_unknown(bounds[0]) else unknown("extent")
+    elif all(isinstance(b, int) for b in bounds) and bounds[2]:
+        count = len(range(*bounds))
+    else:
+        count = unknown("extent")
+    return _tensor([[count]], kwargs, "int64")
 
 
-def _reshape(base: HostTensor, args: list[Any]) -> Any:
-    shape = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else tuple(args)
-    if not all(isinstance(s, int) for s in (*shape, *base.shape)):
-        return unknown("view")
-    total = 1
-    for s in base.shape:
-        total *= s
-    known = 1
-    for s in shape:
-        known *= s if s != -1 else 1
-    return HostTensor(tuple(total // max(known, 1) if s == -1 else s for s in shape), base.dtype)
+def _of_data(args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``torch.tensor(data)``."""
+    data = args[0] if args else None
+    if isinstance(data, HostTensor):
+        return HostTensor(data.shape, _dtype(kwargs, data.dtype))
+    shape: list[int] = []
+    while isinstance(data, (list, tuple)):
+        shape.append(len(data))
+        data = data[0] if data else 0.0
+    if is_unknown(data) and not shape:
+        return unknown("tensor")
+    return HostTensor(tuple(shape), _dtype(kwargs, "float32" if isinstance(data, float) else "bool" if isinstance(data, bool) else "int64"))
+
+
+def _tensors(args: list[Any], kwargs: dict[str, Any]) -> list[HostTensor] | None:
+    given = args[0] if args else kwargs.get("tensors")
+    if isinstance(given, (list, tuple)) and given and all(isinstance(t, HostTensor) for t in given):
+        return list(given)
+    return None
+
+
+def _cat(args: list[Any], kwargs: dict[str, Any]) -> Any:
+    parts = _tensors(args, kwargs)
+    dim = plain(args[1] if len(args) > 1 else kwargs.get("dim", 0))
+    position = shapes.axis(len(parts[0].shape), dim) if parts else None
+    if parts is None or position is None or any(len(p.shape) != len(parts[0].shape) for p in parts):
+        return unknown("cat")
+    shape = list(parts[0].shape)
+    total: Any = 0
+    for part in parts:
+        total = plain(total + part.shape[position])
+    shape[position] = total
+    return HostTensor(tuple(shape), parts[0].dtype)
+
+
+def _stack(args: list[Any], kwargs: dict[str, Any]) -> Any:
+    parts = _tensors(args, kwargs)
+    dim = plain(args[1] if len(args) > 1 else kwargs.get("dim", 0))
+    position = shapes.axis(len(parts[0].shape) + 1, dim) if parts else None
+    if parts is None or position is None:
+        return unknown("stack")
+    shape = parts[0].shape
+    return HostTensor((*shape[:position], len(parts), *shape[position:]), parts[0].dtype)
+
+
+def _where(args: list[Any], kwargs: dict[str, Any]) -> Any:
+    tensors = [a for a in args if isinstance(a, HostTensor)]
+    if len(args) != 3 or not tensors or any(is_unknown(a) for a in args):
+        return unknown("where")
+    shape = tensors[0].shape
+    for t in tensors[1:]:
+        shape = shapes.broadcast(shape, t.shape)
+    return HostTensor(shape, next((a.dtype for a in args[1:] if isinstance(a, HostTensor)), "float32"))
+
+
+def _einsum(args: list[Any], kwargs: dict[str, Any]) -> Any:
+    shape = shapes.einsum(args[0], args[1:]) if args else None
+    dtype = next((a.dtype for a in args[1:] if isinstance(a, HostTensor)), dtypes.UNKNOWN)
+    return unknown("einsum") if shape is None else HostTensor(shape, dtype)
+
+
+def _pad(args: list[Any], kwargs: dict[str, Any]) -> Any:
+    widths = args[1] if len(args) > 1 else kwargs.get("pad")
+    if not args or not isinstance(args[0], HostTensor) or not isinstance(widths, (list, tuple)) or len(widths) % 2:
+        return unknown("pad")
+    shape = list(args[0].shape)
+    for i in range(len(widths) // 2):
+        if i < len(shape):
+            shape[-1 - i] = plain(shape[-1 - i] + widths[2 * i] + widths[2 * i + 1])
+    return HostTensor(tuple(shape), args[0].dtype)
+
+
+def tensor_binary(name: str, left: Any, right: Any) -> Any:
+    """Elementwise operators on tensors."""
+    first = left if isinstance(left, HostTensor) else right
+    if is_unknown(left) or is_unknown(right) or isinstance(left, (list, tuple)) or isinstance(right, (list, tuple)):
+        return unknown("tensor")
+    if name == "matmul":
+        return methods.matmul(left, [right], {}) if isinstance(left, HostTensor) else unknown("matmul")
+    shape = shapes.broadcast(left.shape, right.shape) if isinstance(left, HostTensor) and isinstance(right, HostTensor) else first.shape
+    return HostTensor(shape, "bool" if name in _COMPARISONS else first.dtype)
+
+
+def _finfo(args: list[Any], kwargs: dict[str, Any]) -> Any:
+    from ..tile.scalar import limit
+    from ..values import Class, Instance
+
+    name = dtype_name(args[0]) if args else None
+    if name is None:
+        return unknown("finfo")
+    largest, smallest = limit(name, True), limit(name, False)
+    values = {"max": largest, "min": smallest, "bits": dtypes.bits(name), "dtype": name}
+    return Instance(Class("finfo", {}, opaque=True), {k: unknown(k) if v is None else v for k, v in values.items()}, True)
+
+
+def _rand_matrix(args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return _tensor([[args[0], args[1] if len(args) > 1 else args[0]]], kwargs, "float32") if args else unknown("eye")
+
+
+_FUNCTIONS: dict[str, Any] = {
+    "full": lambda a, k: _tensor(a[:1], k, "float32") if a else _tensor([k.get("size")], k, "float32"),
+    "randint": _randint, "arange": _arange, "tensor": _of_data, "as_tensor": _of_data, "asarray": _of_data,
+    "randperm": lambda a, k: _tensor(a[:1], k, "int64"), "linspace": lambda a, k: _tensor(a[2:3] or [k.get("steps")], k, "float32"),
+    "eye": _rand_matrix, "cat": _cat, "concat": _cat, "concatenate": _cat, "stack": _stack, "where": _where, "einsum": _einsum,
+    "empty_strided": lambda a, k: _tensor(a[:1], k, "float32"), "finfo": _finfo, "iinfo": _finfo,
+    "device": lambda a, k: unknown("device"), "manual_seed": lambda a, k: None,
+    "normal": lambda a, k: _tensor(a[2:3] or [k.get("size")], k, "float32"),
+    "no_grad": lambda a, k: unknown("no_grad"), "Size": lambda a, k: tuple(a[0]) if a and isinstance(a[0], (list, tuple)) else unknown("Size"),
+    **dict.fromkeys(("randn_like", "rand_like", "empty_like", "zeros_like", "ones_like", "full_like", "randint_like"), _like),
+}
 
 
 def tensor_item(base: HostTensor, index: Any) -> Any:
-    return unknown("item")
+    shape = shapes.item_shape(base.shape, index)
+    return unknown("item") if shape is None else HostTensor(shape, base.dtype)

@@ -5,7 +5,8 @@ import ast
 from typing import Any
 
 from ...ir.buffer import Buffer, Region
-from ...ir.expr import Expr
+from ...ir.build import select
+from ...ir.expr import Expr, is_host_choice
 from ...ir.stmt import Body, If
 from ..evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal
 from ..scope import Scope
@@ -19,6 +20,9 @@ def device_if(ev: Evaluator, node: ast.If, cond: Any, scope: Scope) -> None:
         return
     if not isinstance(cond, Expr) or is_unknown(cond):
         _maybe(ev, node, scope)
+        return
+    if is_host_choice(cond):
+        _maybe(ev, node, scope, cond)
         return
     span = ev.span(node)
     then = trace_branch(ev, node.body, scope, "if")
@@ -40,8 +44,11 @@ def trace_branch(ev: Evaluator, body: list[ast.stmt], scope: Scope, kind: str) -
     return result
 
 
-def _maybe(ev: Evaluator, node: ast.If, scope: Scope) -> None:
-    """The condition is not known at all, perhaps not even a device value: both sides are traced under an unknown condition."""
+def _maybe(ev: Evaluator, node: ast.If, scope: Scope, cond: Expr | None = None) -> None:
+    """The condition is not known, perhaps not even a device value: both sides are traced under an unknown condition.
+
+    ``cond``: the condition where it is one on host sizes.
+    """
     builder = ev.builder
     assert builder is not None
     before = dict(scope.names)
@@ -60,11 +67,11 @@ def _maybe(ev: Evaluator, node: ast.If, scope: Scope) -> None:
                 bodies.append(())
     finally:
         ev.reporting = reporting
-    scope.names = _join(before, ends)
-    builder.emit(If(ev.span(node), unknown("condition"), bodies[0], bodies[1]))
+    scope.names = _join(before, ends, cond)
+    builder.emit(If(ev.span(node), unknown("condition") if cond is None else cond, bodies[0], bodies[1]))
 
 
-def _join(before: dict[str, Any], ends: list[dict[str, Any]]) -> dict[str, Any]:
+def _join(before: dict[str, Any], ends: list[dict[str, Any]], cond: Expr | None) -> dict[str, Any]:
     if not ends:
         return dict(before)
     joined = dict(ends[0])
@@ -73,5 +80,11 @@ def _join(before: dict[str, Any], ends: list[dict[str, Any]]) -> dict[str, Any]:
             if name not in joined:
                 joined[name] = value
             elif not same(joined[name], value):
-                joined[name] = unknown(f"{name} depends on a condition")
+                joined[name] = _either(name, joined[name], value, cond)
     return joined
+
+
+def _either(name: str, then: Any, other: Any, cond: Expr | None) -> Any:
+    if cond is not None and all(isinstance(v, (int, float, Expr)) and not is_unknown(v) for v in (then, other)):
+        return select(cond, then, other)
+    return unknown(f"{name} depends on a condition")

@@ -13,7 +13,7 @@ from ...source.span import Span
 from ..evaluator import Evaluator
 from ..expressions import scalar_operand, truth
 from ..scope import Scope
-from ..values import LoopValue, is_device, is_unknown, plain, unknown
+from ..values import Class, Instance, LoopValue, is_device, is_unknown, plain, unknown
 from .branches import trace_branch
 from .registry import Bound, api
 
@@ -68,6 +68,16 @@ def unroll(ev: Evaluator, b: Bound) -> Any:
     return make_serial(ev, "unroll", [b["start"], b["stop"], b["step"]], b.node, "T.unroll", attrs)
 
 
+@api("Unroll", "start stop= step= * explicit= unroll_factor= annotations=")
+def unroll_alias(ev: Evaluator, b: Bound) -> Any:
+    return unroll(ev, b)
+
+
+@api("Vectorized", "start stop= * annotations=")
+def vectorized_alias(ev: Evaluator, b: Bound) -> Any:
+    return vectorized(ev, b)
+
+
 @api("vectorized", "start stop= * annotations=")
 def vectorized(ev: Evaluator, b: Bound) -> Any:
     return make_serial(ev, "vectorized", [b["start"], b["stop"]], b.node, "T.vectorized")
@@ -117,7 +127,7 @@ def _box(ev: Evaluator, b: Bound, kind: str, name: str) -> Any:
     return LoopValue(kind, 0, checked, 1, attrs, b.span) if checked else unknown(name)
 
 
-@api("Persistent", "domain wave_size index group_size=")
+@api("Persistent", "domain wave_size index group_size= num_stages= * annotations=")
 def persistent(ev: Evaluator, b: Bound) -> Any:
     domain, wave, index = b["domain"], plain(scalar_operand(b["wave_size"])), plain(scalar_operand(b["index"]))
     if not isinstance(domain, (list, tuple)) or not isinstance(wave, (int, Expr)) or not isinstance(index, (int, Expr)):
@@ -306,9 +316,20 @@ def iterate_host(ev: Evaluator, value: Any, node: ast.AST | None) -> Any:
         return sorted(value, key=repr)
     if isinstance(value, dict):
         return list(value)
+    if isinstance(value, (Instance, Class)):
+        return _iterate_object(ev, value)
     if isinstance(value, LoopValue) and value.kind in ("serial", "unroll") and isinstance(value.start, int) and isinstance(value.extents[0], int):
         return range(value.start, value.start + value.extents[0] * value.step, value.step)
     if ev.builder is not None and node is not None and (isinstance(value, (Buffer, Region)) or is_device(value)):
         what = f"{value.name} is a buffer" if isinstance(value, Buffer) else "this is a device value"
         ev.problem("python-iterate-device", f"{what}; it cannot be iterated while the kernel is built (loop over an index instead)", node)
     return None
+
+
+def _iterate_object(ev: Evaluator, value: Any) -> Any:
+    """Named tuples give their fields, enum classes their members."""
+    from ..classes import as_tuple, enum_members
+
+    if isinstance(value, Class):
+        return enum_members(ev, value) if value.is_enum else None
+    return as_tuple(value) if value.cls.is_tuple else None
