@@ -1,0 +1,112 @@
+"""TileLang's own tests and examples on this compiler: how many pass, by folder.
+
+    python benchmarks/peer_suite.py TREE [--only language,kernel,...] [--jobs 16] [--json FILE] [--timeout SECONDS] [--failures] [--cpu]
+
+TREE is a checkout of the public repository; its files are run unchanged, each in a process of its own, with ``tilelang`` served by
+tilec (``python -m tilec -m pytest FILE``). Tests that need a GPU skip without one.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+FOLDERS = ("language", "kernel", "issue", "analysis", "fastmath", "math")
+OUTCOMES = ("passed", "failed", "skipped", "timeout")
+
+
+def files_of(tree: Path, only: list[str]) -> list[tuple[str, Path]]:
+    """(folder, file) of what is run."""
+    found = []
+    for folder in FOLDERS:
+        found += [(folder, f) for f in sorted((tree / "testing" / "python" / folder).rglob("test_*.py"))]
+    found += [("examples", f) for f in sorted((tree / "examples").rglob("test_*.py"))]
+    return [(folder, f) for folder, f in found if not only or folder in only]
+
+
+def run_file(path: Path, timeout: float, cpu: bool) -> list[tuple[str, str, str]]:
+    """(test, outcome, why) of one file."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "tilec", "-m", "pytest", str(path), "-q", "--tb=line", "-p", "no:cacheprovider", f"--junitxml={report}",
+                   f"--rootdir={path.parent}", "--noconftest", "-o", "addopts="]
+        environment = dict(os.environ)
+        if cpu:
+            command += ["-p", "peer_cpu"]
+            environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *filter(None, [environment.get("PYTHONPATH")])])
+        try:
+            done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, timeout=timeout, env=environment)
+        except subprocess.TimeoutExpired:
+            return [(path.stem, "timeout", f"more than {timeout:.0f} s")]
+        if not report.is_file():
+            return [(path.stem, "failed", (done.stdout + done.stderr).strip().splitlines()[-1][:300] if done.stdout + done.stderr else f"exit {done.returncode}")]
+        return [outcome_of(case) for case in ET.parse(report).getroot().iter("testcase")]
+
+
+def outcome_of(case: ET.Element) -> tuple[str, str, str]:
+    name = f"{case.get('classname', '')}::{case.get('name', '')}"
+    for kind, outcome in (("failure", "failed"), ("error", "failed"), ("skipped", "skipped")):
+        part = case.find(kind)
+        if part is not None:
+            text = (part.get("message") or "") + "\n" + (part.text or "")
+            return name, outcome, " ".join(text.split())[:400]
+    return name, "passed", ""
+
+
+def table(counts: dict[str, Counter[str]]) -> str:
+    lines = [f"{'folder':12}" + "".join(f"{o:>9}" for o in OUTCOMES) + f"{'passed/run':>12}"]
+    total: Counter[str] = Counter()
+    for folder, count in counts.items():
+        lines.append(_row(folder, count))
+        total += count
+    return "\n".join([*lines, _row("all", total)])
+
+
+def _row(name: str, count: Counter[str]) -> str:
+    ran = count["passed"] + count["failed"] + count["timeout"]
+    share = f"{count['passed'] / ran:.1%}" if ran else "-"
+    return f"{name:12}" + "".join(f"{count[o]:9}" for o in OUTCOMES) + f"{share:>12}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("tree", type=Path)
+    parser.add_argument("--only", default="", help="folders, separated by commas")
+    parser.add_argument("--match", default="", help="files whose name has this text")
+    parser.add_argument("--jobs", type=int, default=4)
+    parser.add_argument("--timeout", type=float, default=300.0)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--cpu", action="store_true", help="without a GPU: compile for sm_90a, execute on the CPU target")
+    parser.add_argument("--failures", action="store_true", help="list what fails and why")
+    args = parser.parse_args()
+    chosen = [(folder, f) for folder, f in files_of(args.tree.resolve(), [n for n in args.only.split(",") if n]) if args.match in f.name]
+    if not chosen:
+        print(f"peer_suite: no tests under {args.tree}", file=sys.stderr)
+        return 2
+    start = time.monotonic()
+    with ThreadPoolExecutor(args.jobs) as pool:
+        results = list(pool.map(lambda item: run_file(item[1], args.timeout, args.cpu), chosen))
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for (folder, path), found in zip(chosen, results):
+        counts[folder].update(outcome for _, outcome, _ in found)
+        for name, outcome, why in found if args.failures else ():
+            if outcome in ("failed", "timeout"):
+                print(f"{folder}/{path.name} {name}: {why}")
+    print(table(counts))
+    print(f"{len(chosen)} files in {time.monotonic() - start:.0f} s")
+    if args.json:
+        record = [{"folder": folder, "file": path.name, "test": n, "outcome": o, "why": w} for (folder, path), found in zip(chosen, results) for n, o, w in found]
+        args.json.write_text(json.dumps(record, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
