@@ -4,8 +4,10 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ..source.file import SourceFile
+from ..source.mentions import mentions_language
 from .api_uses import find_api_uses
 from .definitions import KernelDefinition, KernelInstance, find_definitions
 from .entry_points import run_entry_points
@@ -32,21 +34,23 @@ class ModuleAnalysis:
         return next((k for k in self.kernels if name in (k.name, k.qualname)), None)
 
 
-def analyse(source: SourceFile, *, instances: tuple[str, ...] = (), config_instances: tuple[str, ...] = (), roots: tuple[str, ...] = ()) -> ModuleAnalysis:
+def analyse(source: SourceFile, *, instances: tuple[str, ...] = (), config_instances: tuple[str, ...] = (), roots: tuple[str, ...] = (),
+            read: Any = None) -> ModuleAnalysis:
     """Find a file's kernels and their instances. Never executes the file; never raises for what it contains.
 
     ``instances`` (from the command line) and ``config_instances`` are calls as text; those that reach no kernel of the
-    file are named in ``instance_errors``.
+    file are named in ``instance_errors``. ``read``: how imported files are read, see :class:`Workspace`.
     """
-    workspace = Workspace((*roots, *_package_roots(source.path)))
+    workspace = Workspace((*roots, *_package_roots(source.path)), read)
     analysis = ModuleAnalysis(source, workspace=workspace)
-    if not _mentions_language(source.text):
+    if not mentions_language(source.text):
         return analysis
     ev = Evaluator(source, workspace)
     scope = Scope(None, "module", source)
     analysis.scope = scope
     definitions: dict[ast.AST, KernelDefinition] = {d.node: d for d in find_definitions(source, set())}
     recorder = Recorder(definitions, analysis.problems)
+    recorder.surroundings = ev.surroundings
     ev.on_call = recorder
     try:
         run_tolerantly(ev, source.tree.body, scope)
@@ -65,11 +69,6 @@ def analyse(source: SourceFile, *, instances: tuple[str, ...] = (), config_insta
     _find_stray_launches(ev, source, scope, analysis)
     analysis.api_uses = find_api_uses(source, scope)
     return analysis
-
-
-def _mentions_language(text: str) -> bool:
-    """Files without any trace of the language are skipped; re-exports count (`T.Kernel`, `T.prim_func`, `.jit`)."""
-    return any(word in text for word in ("tilelang", "prim_func", "T.Kernel", ".Kernel("))
 
 
 def _package_roots(path: str) -> tuple[str, ...]:
