@@ -17,6 +17,7 @@ from .context import RuleContext
 from .diagnostic import ERROR, Diagnostic, Related
 from .facts import Facts
 from .merge import merge_instances, merge_targets
+from .own_targets import own_targets
 from .registry import BY_NAME, program_rules
 from .settings import OFF, Settings
 from .suppress import ignores, suppressed, unused
@@ -34,6 +35,24 @@ TARGET_SUPPORT = frozenset(
         "smem-static",
     )
 )
+# Faults of the language itself, on GPUs of other makers and on the CPU as well.
+EVERYWHERE = frozenset(
+    (
+        "alloc-shape",
+        "copy-extents",
+        "copy-rank",
+        "gemm-shape",
+        "grid-zero",
+        "index-out-of-bounds",
+        "slice-out-of-bounds",
+        "transpose-shape",
+        "uninitialised-accumulator",
+        "uninitialised-read",
+        "unused-buffer",
+    )
+)
+# What the evaluator finds that holds for CUDA only.
+CUDA_PROBLEMS = frozenset(("annotation-value",))
 
 
 def check_program(
@@ -48,17 +67,23 @@ def check_program(
     ``explicit`` False: the targets are candidates, not the user's choice; what fails on some of them only is not told.
     """
     settings = settings or Settings()
+    if program.attrs.get("expects_failure"):
+        return []
     targets = (target,) if isinstance(target, Target) else tuple(target)
     if not explicit:
-        targets = _own_targets(program, targets)
+        targets = own_targets(program, targets)
     problems = problem_diagnostics(program.attrs.get("problems", ()), settings, program)
+    if not any(t.kind in ("cuda", "cpu") for t in targets):
+        problems = [p for p in problems if p.name not in CUDA_PROBLEMS]
     facts = Facts.of(program)
     version = api.version if api is not None else ""
     blamed: dict[Buffer, str] = {}
     on_gpu = any(t.kind == "cuda" for t in targets) and not any(
         s.attrs.get("is_cpu") is True for s in program.launches()
     )
-    common = _run(RuleContext(program, facts, None, settings, blamed, version), problems) if on_gpu else []
+    common = _run(RuleContext(program, facts, None, settings, blamed, version), problems)
+    if not on_gpu:
+        common = [d for d in common if d.name in EVERYWHERE]
     by_target = [
         (t, _run(RuleContext(program, facts, t, settings, dict(blamed), version), [*problems, *common]))
         for t in targets
@@ -70,21 +95,6 @@ def _without_echoes(found: list[Diagnostic]) -> list[Diagnostic]:
     """Hints and warnings about what an error is about as well."""
     errors = [d.span for d in found if d.severity == ERROR]
     return [d for d in found if d.severity == ERROR or not any(_same_place(d.span, e) for e in errors)]
-
-
-def _own_targets(program: TileProgram, targets: tuple[Target, ...]) -> tuple[Target, ...]:
-    """The target a kernel names itself (``@tilelang.jit(target=...)``) takes the place of the candidates."""
-    from ..target.chips import find
-
-    named: Any = program.attrs.get("target")
-    if isinstance(named, dict):
-        named = named.get("arch")
-    if isinstance(named, str) and ("sm_" in named or "arch" in named):
-        try:
-            return (find(named),)
-        except (ValueError, IndexError):
-            return targets
-    return targets
 
 
 def _run(ctx: RuleContext, before: Iterable[Diagnostic]) -> list[Diagnostic]:

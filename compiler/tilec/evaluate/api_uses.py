@@ -9,6 +9,7 @@ from ..source.file import SourceFile
 from ..source.span import Span
 from .problem import ApiCall, ApiUse
 from .scope import Scope
+from .surroundings import expects_failure
 from .values import Api, Module
 
 _GUARDS = ("hasattr", "getattr", "version", "TYPE_CHECKING")
@@ -68,6 +69,8 @@ class _Finder:
         if isinstance(node, ast.Try) and any(_catches(h) for h in node.handlers):
             self.block(node.orelse)
             self.block(node.finalbody)
+            return
+        if isinstance(node, (ast.With, ast.AsyncWith)) and any(expects_failure(i.context_expr) for i in node.items):
             return
         if isinstance(node, ast.ImportFrom):
             self._import_from(node)

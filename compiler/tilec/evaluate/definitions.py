@@ -25,6 +25,14 @@ class KernelInstance:
     origin: str
     span: Span | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    targets: list[str | None] = field(default_factory=list)  # it is compiled for, in words; None: the machine's own
+    successes: int = 0  # compilations outside of `with pytest.raises(...)`
+    failures: int = 0  # and inside
+
+    @property
+    def expects_failure(self) -> bool:
+        """Whether a test makes it to see it refused."""
+        return self.failures > 0 and self.successes == 0
 
     def is_known(self) -> bool:
         return not any(is_unknown(v) for v in (*self.args, *self.kwargs.values()))

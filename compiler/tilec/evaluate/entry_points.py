@@ -40,9 +40,10 @@ def _entry_points(source: SourceFile, scope: Scope, definitions: dict[ast.AST, K
 
 
 def _run_cases(ev: Evaluator, function: Function, receiver: list[Any]) -> None:
-    for case in (function.cases or [{}])[:MAX_CASES]:
-        first = [_run(ev, cls, [], {}) for cls in receiver]
-        _run(ev, function, first, case)
+    with ev.surroundings.required(function.required):
+        for case in (function.cases or [{}])[:MAX_CASES]:
+            first = [_run(ev, cls, [], {}) for cls in receiver]
+            _run(ev, function, first, case)
 
 
 def _run(ev: Evaluator, function: Any, args: list[Any], case: dict[str, Any]) -> Any:

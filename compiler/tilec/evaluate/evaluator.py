@@ -9,6 +9,7 @@ from ..source.file import SourceFile
 from ..source.span import Span
 from .problem import Problem
 from .scope import Scope
+from .surroundings import Surroundings
 from .values import Function, unknown
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Evaluator:
         self.callers: list[Span] = []  # macro and helper calls being traced, outermost first
         # Values returned under conditions that are not known, and whether the machine alone decides about them.
         self.returns: list[list[tuple[Any, bool]]] = []
+        self.surroundings = Surroundings()  # of the host code that is running
         self.reporting = False  # problems count only while a kernel or its factory is evaluated for an instance
         self.on_call: Any = None  # called with (function, args, kwargs, span) for every call of a user's function on the host
         self.trail: Any = None  # names and their values by place, for hovers

@@ -10,6 +10,7 @@ from .evaluator import Evaluator
 from .functions import bind_arguments
 from .problem import Problem
 from .scope import Scope
+from .surroundings import Surroundings
 from .values import Function, HostTensor, Native, dtype_name, is_unknown, unknown
 
 MAX_CALL_INSTANCES = 12
@@ -27,8 +28,15 @@ class Recorder:
         self.definitions = definitions
         self.problems = problems
         self.origin = "call"
+        self.surroundings = Surroundings()
 
     def __call__(self, function: Function, args: list[Any], kwargs: dict[str, Any], span: Span | None) -> KernelInstance | None:
+        instance = self._instance(function, args, kwargs, span)
+        if instance is not None:
+            self.surroundings.saw(instance, function.kind in ("lazy", "eager"), function.jit.get("target"))
+        return instance
+
+    def _instance(self, function: Function, args: list[Any], kwargs: dict[str, Any], span: Span | None) -> KernelInstance | None:
         definition = self.definitions.get(function.node)
         if definition is None:
             return None
@@ -41,7 +49,7 @@ class Recorder:
                 return known
         if self.origin == "call" and not self._fits(definition, function, args, kwargs, span):
             return None
-        if self.origin == "call" and sum(i.origin == "call" for i in definition.instances) >= MAX_CALL_INSTANCES:
+        if self.origin == "call" and sum(i.origin == "call" and not i.failures for i in definition.instances) >= MAX_CALL_INSTANCES:
             return None
         instance = KernelInstance(text, function, list(args), dict(kwargs), self.origin, span)
         definition.instances.append(instance)
@@ -58,7 +66,7 @@ class Recorder:
         values, error = bind_arguments(function, args, kwargs)
         if error is None:
             return True
-        if span is not None:
+        if span is not None and not self.surroundings.failing:
             self.problems.append(Problem("call-arity", f"{error}", span, (("defined here", definition.name_span),)))
         return False
 

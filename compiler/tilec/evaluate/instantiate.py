@@ -42,6 +42,7 @@ def instantiate(analysis: ModuleAnalysis, kernel: KernelDefinition, instance: Ke
         incomplete = "it leaves the kernel in a way that is not understood"
     options = {**instance.function.jit, **instance.options}
     program.attrs.update({k: options[k] for k in ("out_idx", "pass_configs", "target", "out_idx_span") if k in options})
+    program.attrs.update(targets=tuple(instance.targets), expects_failure=instance.expects_failure)
     if incomplete is None:
         _apply_out_idx(ev, kernel, program)
     program.attrs.setdefault("incomplete", incomplete)

@@ -51,6 +51,7 @@ def analyse(source: SourceFile, *, instances: tuple[str, ...] = (), config_insta
     definitions: dict[ast.AST, KernelDefinition] = {d.node: d for d in find_definitions(source, set())}
     recorder = Recorder(definitions, analysis.problems)
     recorder.surroundings = ev.surroundings
+    recorder.surroundings = ev.surroundings
     ev.on_call = recorder
     try:
         run_tolerantly(ev, source.tree.body, scope)

@@ -431,7 +431,12 @@ def _with_items(ev: Evaluator, node: ast.With, items: list[ast.withitem], scope:
             return
     if first.optional_vars is not None:
         assign_target(ev, first.optional_vars, unknown("context manager"), scope)
-    _with_items(ev, node, items[1:], scope)
+    with ev.surroundings.entered(first.context_expr, value) as fails:
+        try:
+            _with_items(ev, node, items[1:], scope)
+        except Raised:
+            if not fails:
+                raise
 
 
 def _try(ev: Evaluator, node: Any, scope: Scope) -> None:

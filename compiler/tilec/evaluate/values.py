@@ -94,6 +94,7 @@ class Function:
     source: Any = None
     jit: dict[str, Any] = field(default_factory=dict)
     configs: Any = None  # of @tilelang.autotune
+    required: str | None = None  # the kind of target a test is for, of @tilelang.testing.requires_rocm and the like
     cases: list[dict[str, Any]] | None = None  # of pytest.mark.parametrize
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ...ir import build
 from ...ir.expr import Expr
 from ..evaluator import Evaluator
+from ..surroundings import HostTarget
 from ..values import Api, Class, DType, Function, Instance, Module, Native, Partial, dtype_name, is_device, is_unknown, plain, unknown
 from .builtins import BUILTINS, host
 
@@ -206,6 +207,8 @@ def tvm_member(module: str, name: str) -> Any:
         return Api("tilelang.language", "dtype")
     if name == "const":
         return Native(name, _tir_const)
+    if name == "Target" and module == "tvm.target":
+        return Native(name, lambda ev, args, kwargs, node: HostTarget(args[0] if args else None))
     return Api("tilelang.language", name) if module in ("tvm.tir", "tvm.tirx", "tvm.op", "tvm.te") else unknown(f"{module}.{name}")
 
 

@@ -5,6 +5,7 @@ import ast
 from typing import Any
 
 from ..evaluator import Evaluator
+from ..surroundings import required_kind
 from ..values import Function, Native, is_unknown
 
 _KINDS = {"staticmethod", "classmethod", "property", "contextmanager"}
@@ -15,6 +16,9 @@ def decorate(ev: Evaluator, decorator: Any, function: Any, node: ast.expr) -> An
     name = _last_name(node)
     if name in _KINDS and isinstance(function, Function):
         function.kind = name
+        return function
+    if isinstance(function, Function) and required_kind(name) is not None:
+        function.required = required_kind(name)
         return function
     if name == "setter" or is_unknown(decorator):
         return function

@@ -70,13 +70,21 @@ def compile_kernel(ev: Evaluator, b: Bound) -> Any:
         record = function.jit.get("record")
         if record is not None:
             record.options.update({k: v for k, v in b.values.items() if k in b.given and k != "func"})
+            ev.surroundings.saw(record, True, b["target"])
         elif function.kind == "prim_func" and ev.on_call is not None:
-            ev.on_call(function, [], {}, b.span)
+            made = ev.on_call(function, [], {}, b.span)
+            if made is not None:
+                ev.surroundings.saw(made, True, b["target"])
         return Compiled(function)
+    if isinstance(function, Compiled) and function.instance is not None:
+        ev.surroundings.only_traced(function.instance)
+        ev.surroundings.saw(function.instance, True, b["target"])
+        return function
     return unknown("compiled kernel")
 
 
-api("lower", "func target= *rest", "tilelang")(compile_kernel)
+for _module in ("tilelang", "tilelang.engine", "tilelang.engine.lower"):
+    api("lower", "func target= *rest", _module)(compile_kernel)
 
 
 @api("prim_func", "*function private= check_well_formed=")
@@ -104,9 +112,13 @@ def function_attribute(ev: Evaluator, function: Function, name: str) -> Any:
     """``matmul.compile(...)``, ``matmul.get_tir(...)`` and the like name an instance."""
     if name in ("compile", "get_tir", "lower", "get_kernel_source"):
         def record(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
-            if ev.on_call is not None and ev.builder is None:
+            if ev.on_call is None or ev.builder is not None:
+                return Compiled(function)
+            ev.surroundings.tracing = name == "get_tir"
+            try:
                 return Compiled(function, ev.on_call(function, args, kwargs, ev.span(node) if node is not None else None))
-            return Compiled(function)
+            finally:
+                ev.surroundings.tracing = False
 
         return Native(name, record)
     if name == "__name__":

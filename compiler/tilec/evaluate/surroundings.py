@@ -1,0 +1,92 @@
+"""What the Python around kernels says about them: compilations that a test expects to fail, and the target they are for."""
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+_RAISES = ("raises", "assertRaises", "assertRaisesRegex")
+# Decorators of tilelang.testing that keep a test for other GPUs than NVIDIA's, and the kind of target meant.
+_REQUIRED_KINDS = {"requires_metal": "metal", "requires_metal4": "metal", "requires_rocm": "hip", "requires_cdna": "hip"}
+
+
+@dataclass(slots=True, eq=False)
+class HostTarget:
+    """``tvm.target.Target(spec)``: what it was made from."""
+
+    spec: Any
+
+
+class Surroundings:
+    """Where the evaluation of host code is: inside which ``with`` statements, in a test of what."""
+
+    def __init__(self) -> None:
+        self.failing = 0  # depth of `with pytest.raises(...)`
+        self.tracing = False  # what is made now is not compiled (``get_tir``)
+        self.targets: list[str] = []  # of `with Target(...)` and of tests that require a kind of GPU, innermost last
+
+    @contextmanager
+    def entered(self, item: ast.expr, value: Any) -> Iterator[bool]:
+        """The body of ``with item``; gives whether that body is expected to raise."""
+        fails, target = expects_failure(item), target_text(value.spec) if isinstance(value, HostTarget) else None
+        self.failing += fails
+        if target is not None:
+            self.targets.append(target)
+        try:
+            yield fails
+        finally:
+            self.failing -= fails
+            if target is not None:
+                self.targets.pop()
+
+    @contextmanager
+    def required(self, kind: str | None) -> Iterator[None]:
+        """The run of a test for one kind of GPU."""
+        if kind is not None:
+            self.targets.append(kind)
+        try:
+            yield
+        finally:
+            if kind is not None:
+                self.targets.pop()
+
+    def saw(self, instance: Any, compiled: bool, target: Any = None) -> None:
+        """A kernel is made at an instance; ``compiled``: all the way, so that its faults show."""
+        compiled = compiled and not self.tracing
+        if self.failing:
+            instance.failures += 1
+        elif compiled:
+            instance.successes += 1
+        named = target_text(target) or (self.targets[-1] if self.targets else None)
+        if (compiled or named is not None) and named not in instance.targets:
+            instance.targets.append(named)
+
+    def only_traced(self, instance: Any) -> None:
+        """What is lowered by hand was not compiled before: it came from ``get_tir``, or ``tilelang.jit`` was applied to its factory elsewhere."""
+        if None in instance.targets:
+            instance.targets.remove(None)
+            instance.successes -= 1
+
+
+def expects_failure(node: ast.expr) -> bool:
+    """``pytest.raises(...)``, ``self.assertRaises(...)``."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+    return name in _RAISES
+
+
+def target_text(value: Any) -> str | None:
+    """A target in words (``hip``, ``sm_90a``, ``cuda -arch=sm_90a``); None for the machine's own and what is not known."""
+    if isinstance(value, HostTarget):
+        return target_text(value.spec)
+    if isinstance(value, dict):
+        value = value.get("arch") if value.get("kind") == "cuda" and "arch" in value else value.get("kind")
+    return value if isinstance(value, str) and value != "auto" else None
+
+
+def required_kind(decorator: str) -> str | None:
+    """The kind of target that a test under this decorator is for, if not CUDA."""
+    return "hip" if decorator.startswith("requires_gfx") else _REQUIRED_KINDS.get(decorator)
