@@ -1,0 +1,219 @@
+"""Valid programs that the checker once accused, in their smallest form: nothing may be reported about them."""
+
+from __future__ import annotations
+
+import pytest
+from tilec.check import check_analysis
+from tilec.check.diagnostic import ERROR, INFORMATION, Diagnostic
+from tilec.evaluate import analyse
+from tilec.source.file import SourceFile
+from tilec.target.chips import DECLARED, find
+
+from tile_lsp.releases import manifest
+
+HEAD = "import pytest\nimport tilelang\nimport tilelang.testing\nimport tilelang.language as T\nfrom tilelang import tvm\n\n"
+
+
+def diagnostics(text: str) -> list[Diagnostic]:
+    analysis = analyse(SourceFile("case.py", HEAD + text))
+    found = check_analysis(analysis, [find(t) for t in DECLARED], manifest.load("0.1.15"), explicit=False)
+    return [d for d in found if d.severity != INFORMATION]
+
+
+VALID = {
+    "out_idx=None of an eager kernel": '''
+@tilelang.jit(out_idx=None)
+def scale(A):
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    B = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, 32), threads=32) as bx:
+        for i in T.Parallel(32):
+            B[bx * 32 + i] = A[bx * 32 + i] * 2
+    return B
+
+scale.compile(N=64)
+''',
+    "a packed atomic that returns the old values": '''
+@T.prim_func
+def fetch(D: T.Tensor((2,), T.float32), V: T.Tensor((2,), T.float32), Old: T.Tensor((2,), T.float32)):
+    with T.Kernel(1, threads=1):
+        Old[0:2] = T.atomic_addx2(D[0:2], V[0:2], return_prev=True)
+''',
+    "parameters declared in the body of a prim_func": '''
+@T.prim_func
+def copy(A, B):
+    A: T.Tensor((32,), T.float32)
+    B: T.Tensor((32,), T.float32)
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(32):
+            B[i] = A[i]
+''',
+}
+
+REFUSED = '''
+@tilelang.jit
+def local_in_parallel():
+    @T.prim_func
+    def main(A: T.Tensor((32,), T.float32)):
+        with T.Kernel(1, threads=32):
+            own = T.alloc_local((32,), T.float32)
+            for i in T.Parallel(32):
+                own[i] = A[i]
+
+    return main
+
+'''
+SHARED_ACCUMULATOR = '''
+def gemm():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), T.float16), B: T.Tensor((64, 64), T.float16), C: T.Tensor((64, 64), T.float32)):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), T.float16)
+            b = T.alloc_shared((64, 64), T.float16)
+            c = T.alloc_shared((64, 64), T.float32)
+            T.clear(c)
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c)
+            T.copy(c, C)
+
+    return main
+
+'''
+EXPECTED = {
+    "called under pytest.raises": REFUSED + '''
+def test_refused():
+    with pytest.raises(ValueError, match="thread"):
+        local_in_parallel()
+''',
+    "under assertRaises of a test case": REFUSED + '''
+class TestRefused:
+    def test_refused(self):
+        with self.assertRaises(ValueError):
+            local_in_parallel()
+''',
+    "made first, compiled under pytest.raises": '''
+def make(order):
+    @T.prim_func
+    def main(A: T.Tensor((32,), T.float32)):
+        with T.Kernel(1, threads=32):
+            T.use_swizzle(4, order=order)
+            own = T.alloc_local((32,), T.float32)
+            for i in T.Parallel(32):
+                own[i] = A[i]
+
+    return main
+
+def test_refused():
+    func = make("row")
+    with pytest.raises(Exception) as info, tvm.target.Target("cuda"):
+        tilelang.lower(func, target="cuda")
+    assert "local" in str(info.value)
+''',
+    "one of the cases of a test": REFUSED + '''
+@pytest.mark.parametrize("factory", [local_in_parallel])
+def test_refused(factory):
+    with pytest.raises(ValueError):
+        factory()
+''',
+    "a wrong keyword": '''
+def test_keyword():
+    with pytest.raises(TypeError):
+        T.gemm(None, None, None, no_such_keyword=True)
+''',
+    "a call that does not bind": REFUSED + '''
+def test_call():
+    with pytest.raises(TypeError):
+        local_in_parallel(1, 2, 3)
+    with pytest.raises(ValueError):
+        local_in_parallel()
+''',
+}
+ELSEWHERE = {
+    "lowered for the CPU": '''
+def test_cpu():
+    with tvm.target.Target("c"):
+        tilelang.lower(gemm(), target="c")
+''',
+    "compiled for Metal by a target object": '''
+METAL = tvm.target.Target({"kind": "metal", "keys": ["metal", "gpu"]})
+
+def test_metal():
+    tilelang.compile(gemm(), target=METAL)
+''',
+    "in a test that requires ROCm": '''
+@tilelang.testing.requires_rocm
+def test_rocm():
+    tilelang.compile(gemm(), out_idx=[2])
+''',
+    "through a helper": '''
+def build(target):
+    with target:
+        return tilelang.lower(gemm(), target=target)
+
+def test_metal():
+    build(tvm.target.Target("metal", "llvm"))
+''',
+}
+
+
+@pytest.mark.parametrize("text", VALID.values(), ids=VALID)
+def test_silent(text):
+    assert diagnostics(text) == []
+
+
+@pytest.mark.parametrize("text", EXPECTED.values(), ids=EXPECTED)
+def test_a_kernel_that_a_test_expects_to_be_refused_is_left_alone(text):
+    assert diagnostics(text) == []
+
+
+def test_the_same_kernel_used_otherwise_as_well_is_reported():
+    text = REFUSED + "def test_a():\n    with pytest.raises(ValueError):\n        local_in_parallel()\n\nlocal_in_parallel()\n"
+    assert [d.name for d in diagnostics(text)] == ["parallel-local-index"]
+
+
+@pytest.mark.parametrize("text", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_kernels_for_other_targets_are_not_judged_by_the_rules_of_cuda(text):
+    assert diagnostics(SHARED_ACCUMULATOR + text) == []
+
+
+@pytest.mark.parametrize("call", ['tilelang.compile(gemm(), target="cuda")', "tilelang.compile(gemm())"])
+def test_on_cuda_the_same_kernel_is_faulty(call):
+    assert [d.name for d in diagnostics(f"{SHARED_ACCUMULATOR}\ndef test_cuda():\n    {call}\n")] == ["gemm-operand-scope"]
+
+
+def test_the_language_s_own_rules_hold_on_every_target():
+    text = '''
+def gemm():
+    @T.prim_func
+    def main(A: T.Tensor((64, 32), T.float16), B: T.Tensor((64, 64), T.float16), C: T.Tensor((64, 64), T.float32)):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 32), T.float16)
+            b = T.alloc_shared((64, 64), T.float16)
+            c = T.alloc_fragment((64, 64), T.float32)
+            T.clear(c)
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c)
+            T.copy(c, C)
+
+    return main
+
+@tilelang.testing.requires_rocm
+def test_rocm():
+    tilelang.compile(gemm(), out_idx=[2])
+'''
+    assert [d.name for d in diagnostics(text)] == ["gemm-shape"]
+
+
+def test_a_smaller_slice_between_global_tensors_is_no_error():
+    text = '''
+@T.prim_func
+def partial(A: T.Tensor((128, 128), T.float16), B: T.Tensor((128, 128), T.float16)):
+    with T.Kernel(1, threads=128):
+        T.copy(A[:, :2], B[:, :3])
+        T.copy(A[:, :3], B[:, :2])
+'''
+    found = diagnostics(text)
+    assert [(d.name, d.severity) for d in found] == [("copy-extents", "warning"), ("copy-extents", ERROR)]
