@@ -1,6 +1,6 @@
 """Audit of the checker over a tree of TileLang files that are taken to be right: every diagnostic is a suspected false alarm.
 
-    python tools/corpus.py PATH... [--tilelang-version 0.1.15] [--target CHIP] [--rule NAME] [--json FILE]
+    python tools/corpus.py PATH... [--tilelang-version VERSION] [--target CHIP] [--rule NAME] [--json FILE]
 
 Prints diagnostics by rule with their places, how many kernels became tile programs with everything known (and why the others did
 not), crashes, slow files and the time. Exit 1 if the checker crashed on a file.
@@ -23,7 +23,7 @@ from tilec.evaluate.coverage import gap
 from tilec.source import SourceFile
 from tilec.target import chips
 
-from tile_lsp.releases import manifest
+from tile_lsp.releases import discover, manifest
 
 SLOW_SECONDS = 0.5
 
@@ -81,10 +81,20 @@ def python_files(paths: list[str]) -> Iterator[Path]:
         yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
 
 
-def run(paths: list[str], version: str, targets: tuple[chips.Target, ...], explicit: bool) -> Audit:
-    audit, api = Audit(), manifest.load(version)
+def api_of(path: Path, version: str | None):
+    """The names of a release, by default of the TileLang that the tree vendors or requires."""
+    if version is None:
+        found = discover.find(path, environ={})
+        if found is not None:
+            return discover.api(found)
+    return manifest.load(version or "latest")
+
+
+def run(paths: list[str], version: str | None, targets: tuple[chips.Target, ...], explicit: bool) -> Audit:
+    audit = Audit()
     begun = time.process_time()
     for path in python_files(paths):
+        api = api_of(path, version)
         start = time.process_time()
         try:
             audit_file(path, api, targets, explicit, audit)
@@ -122,7 +132,7 @@ def report(audit: Audit, rule: str | None, per_rule: int) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="+", metavar="PATH")
-    parser.add_argument("--tilelang-version", default="latest")
+    parser.add_argument("--tilelang-version", help="default: of the tree the files lie in, else the newest")
     parser.add_argument("--target", action="append", default=[], metavar="CHIP")
     parser.add_argument("--rule", help="show all findings of this rule, and of no other")
     parser.add_argument("--per-rule", type=int, default=20, metavar="N", help="findings shown per rule (default: 20)")
