@@ -46,7 +46,7 @@ class Name:
         return host_call(self._api, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         return Name(Api(f"{self._api.module}.{self._api.name}", name))
 

@@ -47,7 +47,7 @@ class _Served(types.ModuleType):
     _language: str | None = None
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or self._language is None:
+        if (name.startswith("__") and name.endswith("__")) or self._language is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         from ..jit.language import member
 
