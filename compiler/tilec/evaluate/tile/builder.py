@@ -17,7 +17,7 @@ DEVICE_FRAMES = ("for", "parallel", "while", "if", "launch")
 @dataclass
 class Frame:
     """A construct being traced: ``for``, ``parallel``, ``while``, ``if``, ``maybe`` (a branch of unknown kind), ``launch``,
-    ``host`` (a loop run while building) or ``macro``."""
+    ``host`` (a loop run while building), ``macro`` or ``lazy`` (an operand that may not be evaluated)."""
 
     kind: str
     names: list[tuple[Scope, str, Span | None]] = field(default_factory=list)
@@ -77,8 +77,18 @@ class Builder:
             for scope, name, span in frame.names:
                 if name in scope.names and name != "_":
                     scope.names[name] = Expired(name, span)
-        elif self.frames and frame.kind in ("maybe", "host"):
+        elif self.frames and frame.kind in ("maybe", "host", "lazy"):
             self.frames[-1].names.extend(frame.names)
+
+    def leave_warp_groups(self) -> None:
+        """Close a ``with T.ws(...)``: what was bound there to arithmetic on indices stays, it takes no register."""
+        frame = self.frames[-1]
+        lets = [n for n in frame.names if _holds_let(n[0].names.get(n[1]))]
+        kept = [n for n in frame.names if n not in lets]
+        frame.names = lets
+        self.leave()
+        for scope, name, span in kept:
+            self.record_name(scope, name, span)
 
     def record_name(self, scope: Scope, name: str, span: Span | None) -> None:
         for frame in reversed(self.frames):
@@ -112,6 +122,15 @@ class Builder:
                 return True
         return False
 
+    def in_lazy_operand(self) -> bool:
+        """Whether this is evaluated for a later operand of and/or, or for a side of a conditional expression."""
+        for frame in reversed(self.frames):
+            if frame.kind == "macro":
+                return False
+            if frame.kind == "lazy":
+                return True
+        return False
+
     def in_control_flow(self) -> bool:
         """Whether a device loop or branch is open inside the innermost macro."""
         for frame in reversed(self.frames):
@@ -127,3 +146,11 @@ class Builder:
         count = self._names.get(name, 0)
         self._names[name] = count + 1
         return name if count == 0 else f"{name}_{count}"
+
+
+def _holds_let(value: Any) -> bool:
+    from ...ir.expr import walk
+
+    if isinstance(value, Expr):
+        return any(isinstance(e, Var) and e.kind in ("let", "loop") for e in walk(value))
+    return True

@@ -19,6 +19,9 @@ def call_macro(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[
         if node is not None:
             ev.problem("macro-outside", f"{function.name} is a macro; macros are called inside kernels", node)
         return unknown("macro")
+    if node is not None and builder.in_lazy_operand():
+        ev.problem("macro-boolop", f"{function.name} is a macro, which cannot be called in a later operand of and/or or in a side of a conditional "
+                   "expression; use an if statement", node)
     scope = bind(ev, function, args, kwargs, "kernel")
     if scope is None:
         return unknown(f"macro {function.name}")
