@@ -21,6 +21,7 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL107", "wrong-arity", API, "E", "Too few or too many positional arguments."),
     ("TL108", "undefined-name", API, "E", "The name is bound nowhere."),
     ("TL109", "above-lowest-version", API, "W", "The lowest TileLang that the project allows does not have the name or parameter yet."),
+    ("TL110", "argument-kind", API, "E", "An argument is of a kind the parameter does not take."),
 
     ("TL201", "missing-return", JIT, "E", "A kernel factory returns no kernel."),
     ("TL202", "missing-prim-func", JIT, "E", "The kernel inside a factory lacks @T.prim_func."),
@@ -198,4 +199,6 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL945", "atomic-store", TILE, "E", "The atomic returns no value."),
     ("TL946", "atomic-dtype", TILE, "E", "No atomic instruction for the type."),
     ("TL947", "atomic-tma-target", TILE, "E", "The target has no TMA reductions."),
+    ("TL951", "rng-init", TILE, "E", "A random number is drawn before the generator is set up."),
+    ("TL952", "rng-argument", TILE, "E", "No such random generator or distribution."),
 )

@@ -43,6 +43,11 @@ def is_hardware(value: Any) -> bool:
     return isinstance(value, Unknown) and value.reason == HARDWARE
 
 
+def names_other_vendor(value: Any) -> bool:
+    """A text that names a machine no target of this checker is."""
+    return isinstance(value, str) and value.lower() in ("radeon", "amd", "hip", "rocm", "metal", "mps", "webgpu")
+
+
 NUM_SMS = Var("int32", None, "num_sms", "size")  # multiprocessors of the GPU
 
 
@@ -254,7 +259,7 @@ def dtype_name(value: Any) -> str | None:
     if isinstance(value, DType):
         return value.name
     if isinstance(value, str):
-        return dtypes.canonical(value)
+        return None if value in dtypes.OBJECTS_ONLY else dtypes.canonical(value)
     if value is float:
         return "float32"
     if value is int:

@@ -20,6 +20,7 @@ TMEM = "shared.tmem"  # T.alloc_tmem: Blackwell tensor memory
 BARRIER = "shared.barrier"  # T.alloc_barrier: mbarriers, 64 bits each
 CLUSTER_BARRIER = "shared.cluster_barrier"
 DESCRIPTOR = "local.descriptor"
+REDUCER = "local.reducer"  # T.alloc_reducer: partial results without a readable value; attrs reducer_op, replication
 
 
 @dataclass(eq=False)

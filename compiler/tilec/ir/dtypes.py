@@ -13,8 +13,13 @@ ALIASES = {
     "uint": "uint32",
     "long": "int64",
     "short": "int16",
+    "ulong": "uint64",
     "float8_e4m3": "float8_e4m3fn",
 }
+
+# Spellings that make a data type object (``T.dtype("double")``) but are no type names anywhere else: ``T.Tensor(shape, "double")``
+# fails. ``T.float4_e2m1_unpacked`` exists as an object only.
+OBJECTS_ONLY = frozenset(("double", "long", "short", "ulong", "tfloat32", "float4_e2m1_unpacked"))
 
 FLOAT8 = (
     "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
@@ -22,7 +27,7 @@ FLOAT8 = (
 )
 FLOAT6 = ("float6_e2m3fn", "float6_e3m2fn")
 FLOAT4 = ("float4_e2m1fn", "float4_e2m1_unpacked")
-INTEGERS = tuple(f"{u}int{b}" for u in ("", "u") for b in (1, 4, 8, 16, 32, 64))
+INTEGERS = tuple(f"{u}int{b}" for u in ("", "u") for b in (1, 2, 4, 8, 16, 32, 64))
 FLOATS = ("float16", "bfloat16", "float32", "float64", "tfloat32", *FLOAT8, *FLOAT6, *FLOAT4)
 SCALARS = frozenset((*INTEGERS, *FLOATS, "bool", "handle"))
 

@@ -15,6 +15,7 @@ class OpSpec:
     others: tuple[str, ...] = ()
     doc: str = ""
     sync: bool = False  # synchronisation: orders memory, touches no tile
+    lowered: bool = True  # False: the checker knows the operator, no target can be compiled to it yet
 
 
 OPS: dict[str, OpSpec] = {
@@ -56,6 +57,56 @@ OPS: dict[str, OpSpec] = {
     "set_max_nreg": OpSpec((), (), ("count", "increase"), "setmaxnreg", sync=True),
     "print": OpSpec(("src",), (), ("value", "message"), "print a buffer or value from the device"),
     "device_assert": OpSpec((), (), ("condition", "message"), "trap when the condition is false"),
+    # Known to the checker only.
+    "reducer_init": OpSpec((), ("reducer",), ("value",), "open a reduction; value (or None) is combined once", lowered=False),
+    "reducer_update": OpSpec((), ("target",), ("value",), "combine value into one element of a reducer", lowered=False),
+    "finalize_reducer": OpSpec(("reducer",), ("dst",), ("batch",), "close a reduction and write its result to dst; dst None: in "
+                               "place, as releases before 0.1.14 do", lowered=False),
+    "gemm_sp": OpSpec(("A", "E", "B", "C"), ("C",), ("transpose_A", "transpose_E", "transpose_B", "policy", "clear_accum", "wg_wait"),
+                      "C[M,N] += op(A)[M,K] @ op(B)[K,N] with 2:4 sparse A: A holds the K/2 kept elements, E their positions",
+                      lowered=False),
+    "wgmma_gemm_sp": OpSpec(("A", "E", "B", "C"), ("C",), ("transpose_A", "transpose_E", "transpose_B", "policy", "clear_accum"),
+                            "the same on Hopper, asynchronous until wait_wgmma", lowered=False),
+    "tcgen05_gemm_sp": OpSpec(("A", "E", "B", "C"), ("C",), ("transpose_A", "transpose_E", "transpose_B", "policy", "clear_accum"),
+                              "the same on Blackwell", lowered=False),
+    "gemm_blockscaled": OpSpec(("A", "B", "C", "SFA", "SFB"), ("C",), (
+        "transpose_A", "transpose_B", "policy", "clear_accum", "mbar", "k_start", "sf_a_granularity_k", "sf_b_granularity_k", "use_2cta",
+        "sf_layout"), "C += (A * SFA) @ (B * SFB), the scales constant along granularity elements of K", lowered=False),
+    "tcgen05_gemm_blockscaled": OpSpec(("A", "B", "C", "SFA", "SFB"), ("C",), (
+        "transpose_A", "transpose_B", "clear_accum", "mbar", "k_start", "sf_a_granularity_k", "sf_b_granularity_k", "use_2cta"),
+        "the same on Blackwell, asynchronous: completion arrives on mbar", lowered=False),
+    "mma_gemm_blockscaled": OpSpec(("A", "B", "C", "SFA", "SFB"), ("C",), (
+        "transpose_A", "transpose_B", "policy", "clear_accum", "k_start", "sf_a_granularity_k", "sf_b_granularity_k", "sf_layout"),
+        "the same with warp-level instructions", lowered=False),
+    "im2col": OpSpec(("img",), ("col",), ("nhw_step", "c_step", "kernel", "stride", "dilation", "pad"),
+                     "one tile of the matrix a convolution of img multiplies with", lowered=False),
+    "copy_cluster": OpSpec(("src",), ("dst",), ("dst_block", "cluster_mask", "barrier"),
+                           "copy into the shared memory of another block of the cluster, or of several", lowered=False),
+    "tma_gather4": OpSpec(("src",), ("dst",), ("col", "rows", "barrier"), "dst[i] = src[rows[i], col:col+n] for four rows", lowered=False),
+    "tma_scatter4": OpSpec(("src",), ("dst",), ("col", "rows"), "dst[rows[i], col:col+n] = src[i] for four rows", lowered=False),
+    "dp4a": OpSpec(("A", "B", "C"), ("C",), (), "C += the dot product of four int8 pairs", lowered=False),
+    "store_wide": OpSpec((), ("dst",), ("value", "bits"), "store bits / 32 words of value at dst", lowered=False),
+    "tcgen05_cp_warpx4": OpSpec(("src",), ("dst",), ("column", "use_2cta"), "scale factors from shared to tensor memory", lowered=False),
+    "tcgen05_sf_warp_transpose": OpSpec(("src",), ("src",), (), "reorder packed scale factors in place", lowered=False),
+    "rng_init": OpSpec((), (), ("seed", "seq", "off", "generator"), "start each thread's random numbers", lowered=False),
+    "cluster_arrive": OpSpec((), (), ("relaxed",), "arrive at the cluster's barrier", sync=True, lowered=False),
+    "cluster_wait": OpSpec((), (), (), "wait for all blocks of the cluster to arrive", sync=True, lowered=False),
+    "cluster_sync": OpSpec((), (), (), "arrive and wait", sync=True, lowered=False),
+    "pdl_trigger": OpSpec((), (), (), "let the next kernel of the stream start", sync=True, lowered=False),
+    "pdl_sync": OpSpec((), (), (), "wait for the kernel before on the stream", sync=True, lowered=False),
+    "named_barrier_arrive": OpSpec((), (), ("barrier_id", "arrive_count"), "arrive at a block barrier without waiting", sync=True,
+                                   lowered=False),
+    "tma_store_arrive": OpSpec((), (), (), "commit bulk stores", sync=True, lowered=False),
+    "tma_store_wait": OpSpec((), (), ("count", "read"), "wait for bulk stores", sync=True, lowered=False),
+    "warpgroup_arrive": OpSpec((), (), (), "order registers before WGMMA", sync=True, lowered=False),
+    "warpgroup_commit_batch": OpSpec((), (), (), "commit a WGMMA group", sync=True, lowered=False),
+    "warpgroup_fence_operand": OpSpec((), (), ("operand",), "keep the compiler from moving accumulator registers", sync=True, lowered=False),
+    "tcgen05_before_thread_sync": OpSpec((), (), (), "order tensor memory operations before a synchronisation", sync=True, lowered=False),
+    "tcgen05_after_thread_sync": OpSpec((), (), (), "and after it", sync=True, lowered=False),
+    "tcgen05_mma_arrive": OpSpec(("mbar",), (), ("arrive_2cta",), "the MMAs issued so far arrive on mbar", sync=True, lowered=False),
+    "cp_async_barrier_noinc": OpSpec(("mbar",), (), (), "this thread's cp.async copies arrive on mbar", sync=True, lowered=False),
+    "clc_try_cancel": OpSpec(("mbar",), ("result",), ("multicast",), "ask for another block's work; the answer arrives on mbar",
+                             lowered=False),
     "unsupported": OpSpec((), (), ("name",), "an operator the front end knows by name only; nothing can be said about what it "
                                              "touches: rules stay silent about its buffers, the compiler refuses it"),
 }

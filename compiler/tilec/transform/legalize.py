@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from ..ir import dtypes
-from ..ir.buffer import FRAGMENT, TMEM, Buffer, Region
+from ..ir.buffer import DESCRIPTOR, FRAGMENT, GLOBAL, TMEM, Buffer, Region
 from ..ir.build import const, const_int
 from ..ir.expr import Expr, Load, Unknown, Var, walk
+from ..ir.ops import OPS
 from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, Stmt, Store, TileOp, expressions
 from ..ir.stmt import walk as walk_statements
@@ -27,6 +28,8 @@ def refuse_unknown(program: TileProgram, ctx: PassContext) -> TileProgram:
         if isinstance(s, TileOp) and s.op == "unsupported":
             raise LoweringError(f"{s.args.get('name') or 'This operator'} cannot be compiled yet: no lowering for it is known. Express it with "
                                 "T.copy, T.Parallel and the reductions.", s.span, "unsupported")
+        if isinstance(s, TileOp) and s.op in OPS and not OPS[s.op].lowered:
+            raise LoweringError(f"T.{s.op} cannot be compiled yet: the checker knows it, no target has a lowering for it.", s.span, "unsupported")
         for e in expressions(s):
             _refuse(e, s)
         if isinstance(s, TileOp):
@@ -50,6 +53,11 @@ def _refuse(e: Expr, s: Stmt | Buffer) -> None:
 
 
 def _check_alloc(s: Alloc) -> None:
+    if s.buffer.scope == GLOBAL and s.buffer.view_of is None:
+        what = "Tensors made from pointers" if "pointer" in s.buffer.attrs else "Workspaces in global memory (T.alloc_global)"
+        raise LoweringError(f"{what} cannot be compiled yet; pass {s.buffer.name} as a parameter of the kernel.", s.span, "unsupported")
+    if s.buffer.scope.startswith(DESCRIPTOR):
+        raise LoweringError(f"Matrix descriptors ({s.buffer.name}) cannot be compiled yet; use T.gemm.", s.span, "unsupported")
     if s.buffer.dtype == dtypes.UNKNOWN:
         raise LoweringError(f"The dtype of {s.buffer.name} is not known. Give an instance that fixes the kernel's parameters.", s.span, "unknown-value")
     if s.buffer.static_shape() is None and s.buffer.scope != "global":

@@ -120,15 +120,40 @@ def _is_part(region: Region) -> bool:
     return extents is not None and shape is not None and extents != shape
 
 
-_ASYNC_BULK = (
-    "tma_copy",
-    "tma_load",
-    "tma_gather4",
-    "tma_scatter4",
-    "tma_store_arrive",
-    "tma_store_wait",
-    "copy_cluster",
-)
+# What an operator needs of a chip: the unit in words, and the field of ``Target`` that says whether it is there.
+_WGMMA = ("the wgmma instructions of sm_90a", "wgmma")
+_TCGEN05 = ("the TCGEN05 instructions of sm_100a", "tcgen05")
+_TMA = ("the tensor memory accelerator of sm_90 and later", "tma")
+_CLUSTERS = ("the thread block clusters of sm_90 and later", "clusters")
+NEEDS: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(("wgmma_gemm", "wgmma_mma", "wgmma_gemm_sp"), _WGMMA),
+    **dict.fromkeys(
+        (
+            "tcgen05_gemm",
+            "tcgen05_mma",
+            "tcgen05_gemm_blockscaled",
+            "tcgen05_mma_blockscaled",
+            "tcgen05_cp_warpx4",
+            "tcgen05_mma_arrive",
+        ),
+        _TCGEN05,
+    ),
+    **dict.fromkeys(
+        (
+            "tma_copy",
+            "tma_load",
+            "tma_load_2sm",
+            "tma_gather4",
+            "tma_scatter4",
+            "tma_store_arrive",
+            "tma_store_wait",
+            "copy_cluster",
+        ),
+        _TMA,
+    ),
+    **dict.fromkeys(("cluster_arrive", "cluster_wait", "cluster_sync", "clc_try_cancel"), _CLUSTERS),
+}
+_BLOCKSCALED = ("gemm_blockscaled", "mma_gemm_blockscaled")
 
 
 @rule("op-target", per_target=True)
@@ -136,7 +161,7 @@ def op_target(ctx: RuleContext):
     target = ctx.target
     if target is None or target.kind != "cuda":
         return
-    for place in ctx.facts.ops("wgmma_gemm", "tcgen05_gemm", "tma_copy", "unsupported"):
+    for place in ctx.facts.ops(*NEEDS, *_BLOCKSCALED, "unsupported"):
         op = place.stmt
         assert isinstance(op, TileOp)
         name = str(op.args.get("name", "")).removeprefix("T.") if op.op == "unsupported" else op.op
@@ -149,19 +174,12 @@ def op_target(ctx: RuleContext):
 
 
 def _missing_unit(name: str, target: Target) -> str | None:
-    if name in ("wgmma_gemm", "wgmma_mma") and not target.wgmma:
-        return "the wgmma instructions of sm_90a"
-    if (
-        name
-        in ("tcgen05_gemm", "tcgen05_mma", "tcgen05_gemm_blockscaled", "tcgen05_mma_blockscaled", "tcgen05_cp_warpx4")
-        and not target.tcgen05
-    ):
-        return "the TCGEN05 instructions of sm_100a"
     if name == "gemm_blockscaled" and not target.tcgen05 and target.sm < 120:
         return "the block-scaled matrix instructions of sm_100a or sm_120"
-    if name in _ASYNC_BULK and not target.tma:
-        return "the tensor memory accelerator of sm_90 and later"
-    return None
+    if name == "mma_gemm_blockscaled" and target.sm < 120:
+        return "the block-scaled warp instructions of sm_120"
+    unit, field = NEEDS.get(name, ("", ""))
+    return unit if field and not getattr(target, field) else None
 
 
 @rule("wgmma-wait")

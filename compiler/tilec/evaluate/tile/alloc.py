@@ -5,7 +5,7 @@ import ast
 from typing import Any
 
 from ...ir import dtypes
-from ...ir.buffer import BARRIER, CLUSTER_BARRIER, FRAGMENT, LOCAL, SHARED_DYN, TMEM, VAR, Buffer
+from ...ir.buffer import BARRIER, CLUSTER_BARRIER, DESCRIPTOR, FRAGMENT, GLOBAL, LOCAL, SHARED_DYN, TMEM, VAR, Buffer
 from ...ir.build import cast, const, lift
 from ...ir.expr import Expr
 from ...ir.stmt import Alloc, Store
@@ -74,9 +74,25 @@ def alloc_tmem(ev: Evaluator, b: Bound) -> Any:
     return allocate(ev, b, shape_argument(ev, b), b.dtype("dtype"), TMEM)
 
 
-@api("alloc_global", "shape dtype")
+@api("alloc_global", "shape dtype scope=")
 def alloc_global(ev: Evaluator, b: Bound) -> Any:
-    return unknown("T.alloc_global")
+    return allocate(ev, b, shape_argument(ev, b), b.dtype("dtype"), _scope(b, GLOBAL))
+
+
+def _descriptor(kind: str, default: str) -> Any:
+    def handler(ev: Evaluator, b: Bound) -> Any:
+        chosen = b["kind"] if isinstance(b["kind"], str) else kind
+        dtype = b.dtype("dtype") if b["dtype"] is not None else default
+        return allocate(ev, b, (const(1),), dtype, f"{DESCRIPTOR}.{chosen}")
+
+    return handler
+
+
+api("alloc_descriptor", "kind= dtype=")(_descriptor("wgmma", "uint64"))
+api("alloc_wgmma_desc", "dtype=")(_descriptor("wgmma", "uint64"))
+api("alloc_tcgen05_smem_desc", "dtype=")(_descriptor("tcgen05_smem", "uint64"))
+api("alloc_tcgen05_instruction_desc", "dtype=")(_descriptor("tcgen05_instr", "uint32"))
+api("alloc_tcgen05_instr_desc", "dtype=")(_descriptor("tcgen05_instr", "uint32"))
 
 
 @api("alloc_var", "dtype *args scope= init=")
@@ -189,10 +205,3 @@ def _product(extents: tuple[int, ...]) -> int:
     for extent in extents:
         total *= extent
     return total
-
-
-@api("make_tensor", "ptr shape dtype= strides=")
-def make_tensor(ev: Evaluator, b: Bound) -> Any:
-    return unknown("T.make_tensor")
-
-

@@ -10,7 +10,7 @@ from ...ir.expr import Call, Const, Expr, Load, Unknown, Var, walk
 from ...ir.stmt import Evaluate, Let, TileOp
 from ..evaluator import Evaluator
 from ..scope import Scope
-from ..values import MISSING, LaunchValue, Output, Reference, is_unknown, plain
+from ..values import MISSING, LaunchValue, LoopValue, Output, Reference, is_unknown, plain
 from .elements import as_scalar, store
 
 
@@ -22,6 +22,10 @@ def bind_name(ev: Evaluator, target: ast.Name, value: Any, scope: Scope) -> Any:
         from .launch import enter_launch
 
         return enter_launch(ev, value)
+    if isinstance(value, LoopValue) and value.kind == "thread_binding":
+        from .loops import bound_index
+
+        return bound_index(ev, value)
     old = scope.names.get(target.id, MISSING)
     if isinstance(value, Buffer) and value.scope == VAR and not value.attrs.get("unnamed"):
         value = as_scalar(value)

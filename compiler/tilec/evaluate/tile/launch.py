@@ -7,13 +7,14 @@ from typing import Any
 from ...ir import build, dtypes
 from ...ir.build import const, lift
 from ...ir.expr import Expr, Var
-from ...ir.stmt import If, Launch
+from ...ir.stmt import If, Launch, TileOp
 from ..evaluator import Evaluator
 from ..expressions import scalar_operand
 from ..scope import Scope
 from ..values import LaunchValue, is_unknown, plain, unknown
 from .builder import LaunchState
 from .registry import Bound, api
+from .scopes import Transparent
 
 DEFAULT_THREADS = 128
 
@@ -30,6 +31,7 @@ def kernel(ev: Evaluator, b: Bound) -> Any:
     attrs: dict[str, Any] = {"explicit_threads": threads is not None, "spans": {k: ev.span(n) for k, n in b.nodes.items()}}
     if b["cluster_dims"] is not None:
         attrs["cluster_dims"] = b["cluster_dims"]
+        _check_cluster(ev, b)
     if b["is_cpu"] is not None:
         attrs["is_cpu"] = b["is_cpu"]
     spans = tuple(ev.span(n) for n in b["blocks_nodes"] if n is not None)
@@ -41,12 +43,31 @@ def cluster_kernel(ev: Evaluator, b: Bound) -> Any:
     return kernel(ev, b)
 
 
+@api("CUDASourceCodeKernel", "*blocks threads= source_code_or_path= entry_name= cluster_dims= prelude=")
+def source_kernel(ev: Evaluator, b: Bound) -> Any:
+    """A launch whose body is written in CUDA: what it does is not known."""
+    value = kernel(ev, b)
+    if ev.builder is None or not isinstance(value, LaunchValue):
+        return value
+    begin_launch(ev, value)
+    ev.builder.emit(TileOp(b.span, "unsupported", {"name": "T.CUDASourceCodeKernel"}))
+    end_launch(ev)
+    return None
+
+
 def _check_grid(ev: Evaluator, value: Any, where: Any) -> None:
     if where is None:
         return
     if isinstance(value, float) or (isinstance(value, Expr) and dtypes.is_float(value.dtype)):
         shown = f" ({value})" if isinstance(value, float) else ""
         ev.problem("grid-float", f"a grid extent is a float{shown}; grid extents are integers (use T.ceildiv or //)", where)
+
+
+def _check_cluster(ev: Evaluator, b: Bound) -> None:
+    value = plain(b["cluster_dims"])
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    if isinstance(value, (float, str, dict, set)) or any(isinstance(plain(p), (float, str)) for p in parts):
+        ev.problem("launch-annotation-type", f"cluster_dims is {value!r}; it is an integer or a list or tuple of at most three", b.where("cluster_dims"))
 
 
 def _threads(ev: Evaluator, value: Any, b: Bound) -> tuple[Any, ...]:
@@ -114,6 +135,9 @@ def with_device(ev: Evaluator, node: ast.With, item: ast.withitem, value: Any, s
         return True
     if isinstance(value, Condition):
         _with_condition(ev, node, value, run_inner)
+        return True
+    if isinstance(value, Transparent):
+        _with_transparent(ev, item, value, scope, run_inner)
         return True
     if ev.builder is not None and scope.kind == "kernel" and is_unknown(value):
         _with_unknown(ev, node, item, scope, run_inner)
@@ -193,9 +217,17 @@ def _with_condition(ev: Evaluator, node: ast.With, value: Condition, run_inner: 
     try:
         run_inner()
     finally:
-        builder.leave()
+        builder.leave_warp_groups()
         body = builder.pop()
     builder.emit(If(ev.span(node), build.as_bool(value.cond), body, ()))
+
+
+def _with_transparent(ev: Evaluator, item: ast.withitem, value: Transparent, scope: Scope, run_inner: Any) -> None:
+    from ..statements import assign_target
+
+    if item.optional_vars is not None:
+        assign_target(ev, item.optional_vars, value.value, scope, bind=False)
+    run_inner()
 
 
 def _with_unknown(ev: Evaluator, node: ast.With, item: ast.withitem, scope: Scope, run_inner: Any) -> None:
@@ -218,6 +250,21 @@ def _with_unknown(ev: Evaluator, node: ast.With, item: ast.withitem, scope: Scop
     builder.emit(If(ev.span(node), unknown("context manager"), body, ()))
 
 
+def thread_number(ev: Evaluator) -> Any:
+    """The thread's place in its block: threadIdx.x where the block has one row of threads."""
+    assert ev.builder is not None and ev.builder.launch is not None
+    launch = ev.builder.launch
+    launch.attrs["uses_threads"] = True
+    x, y, z = launch.thread_vars
+    rows = [build.const_int(e) for e in launch.threads]
+    number: Any = x
+    if rows[1] != 1:
+        number = y * launch.threads[0] + number
+    if rows[2] != 1:
+        number = z * (launch.threads[0] * launch.threads[1]) + number
+    return number
+
+
 @api("ws", "*ids")
 def ws(ev: Evaluator, b: Bound) -> Any:
     builder = ev.builder
@@ -229,8 +276,9 @@ def ws(ev: Evaluator, b: Bound) -> Any:
     if not builder.launch.attrs.get("explicit_threads"):
         ev.problem("ws-threads", "T.ws needs the number of threads: give threads= to T.Kernel", b.span, ("the launch", builder.launch.span))
         return unknown("T.ws")
-    tx = builder.launch.thread_vars[0]
-    total = build.const_int(builder.launch.threads[0])
+    tx = thread_number(ev)
+    extents = [build.const_int(e) for e in builder.launch.threads]
+    total = None if None in extents else extents[0] * extents[1] * extents[2]  # type: ignore[operator]
     for i, where in zip(ids, b["ids_nodes"]):
         if total is not None and i >= -(-total // 128) and where is not None:
             ev.problem("ws-threads", f"T.ws({i}): the block has {total} threads, that is {total // 128} warp group"
@@ -241,3 +289,8 @@ def ws(ev: Evaluator, b: Bound) -> Any:
         one = build.binary("eq", group, const(i))
         cond = one if cond is None else build.binary("or", cond, one)
     return Condition(cond, "T.ws")
+
+
+@api("WarpSpecialize", "*ids")
+def warp_specialize(ev: Evaluator, b: Bound) -> Any:
+    return ws(ev, b)

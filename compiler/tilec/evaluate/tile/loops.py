@@ -136,9 +136,30 @@ def persistent(ev: Evaluator, b: Bound) -> Any:
     return LoopValue("persistent", 0, extents, 1, {"wave_size": wave, "index": index}, b.span)
 
 
-@api("thread_binding", "start stop= thread= annotations=")
+@api("thread_binding", "start stop= thread= * annotations=")
 def thread_binding(ev: Evaluator, b: Bound) -> Any:
-    return unknown("T.thread_binding")
+    """``for i in T.thread_binding(n, thread="threadIdx.x")`` or ``i = T.thread_binding(...)``: the index itself."""
+    axis = b["thread"]
+    if not isinstance(axis, str) or axis not in THREAD_AXES:
+        return unknown("T.thread_binding")
+    extent = b["start"] if b["stop"] is None else b["stop"]
+    return LoopValue("thread_binding", 0, (plain(scalar_operand(extent)),), 1, {"axis": axis}, b.span)
+
+
+THREAD_AXES = tuple(f"{kind}Idx.{axis}" for kind in ("block", "thread") for axis in "xyz")
+
+
+def bound_index(ev: Evaluator, loop: LoopValue) -> Any:
+    """The block or thread index a T.thread_binding stands for."""
+    launch = ev.builder.launch if ev.builder is not None else None
+    kind, axis = loop.attrs["axis"].split("Idx.")
+    number = "xyz".index(axis)
+    if launch is None:
+        return unknown("T.thread_binding")
+    if kind == "thread":
+        launch.attrs["uses_threads"] = True
+        return launch.thread_vars[number]
+    return launch.block_vars[number] if number < len(launch.block_vars) else unknown("T.thread_binding")
 
 
 # -- running loops on the device -----------------------------------------------------------------------------------------
@@ -149,6 +170,11 @@ def device_for(ev: Evaluator, node: ast.For, loop: LoopValue, scope: Scope) -> N
         _grid(ev, node, loop, scope)
     elif loop.kind == "persistent":
         _persistent(ev, node, loop, scope)
+    elif loop.kind == "thread_binding":
+        from ..statements import assign_target
+
+        assign_target(ev, node.target, bound_index(ev, loop), scope, bind=False)
+        ev.run(node.body, scope)
     else:
         _serial(ev, node, loop, scope)
 

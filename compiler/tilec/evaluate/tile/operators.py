@@ -142,14 +142,18 @@ def gemm_v2(ev: Evaluator, b: Bound) -> Any:
     return _gemm(ev, b, "gemm", {})
 
 
-@api("tcgen05_gemm", _GEMM + "* mbar= use_2cta= annotations=")
 def tcgen05_gemm(ev: Evaluator, b: Bound) -> Any:
     return _gemm(ev, b, "tcgen05_gemm", {"use_2cta": b.flag("use_2cta")})
 
 
-@api("wgmma_gemm", _GEMM + "annotations=")
 def wgmma_gemm(ev: Evaluator, b: Bound) -> Any:
     return _gemm(ev, b, "wgmma_gemm", {})
+
+
+for _name in ("tcgen05_gemm", "tcgen05_mma"):
+    api(_name, _GEMM + "* mbar= use_2cta= annotations=")(tcgen05_gemm)
+for _name in ("wgmma_gemm", "wgmma_mma"):
+    api(_name, _GEMM + "annotations=")(wgmma_gemm)
 
 
 def _gemm(ev: Evaluator, b: Bound, op: str, more: dict[str, Any]) -> Any:
@@ -161,13 +165,13 @@ def _gemm(ev: Evaluator, b: Bound, op: str, more: dict[str, Any]) -> Any:
     barrier = None if mbar is None else to_region(mbar, b.where("mbar"))
     emit(ev, b, op, {
         "A": found[0], "B": found[1], "C": found[2], "transpose_A": b.flag("transpose_A"), "transpose_B": b.flag("transpose_B"),
-        "policy": _policy(b["policy"]), "clear_accum": False if clear_accum is None else clear_accum,
+        "policy": gemm_policy(b["policy"]), "clear_accum": False if clear_accum is None else clear_accum,
         "mbar": unknown("mbar") if mbar is not None and barrier is None else barrier, **more,
     })
     return None
 
 
-def _policy(value: Any) -> Any:
+def gemm_policy(value: Any) -> Any:
     from ..values import Api
 
     names = {"Square": "square", "FullRow": "full_row", "FullCol": "full_col"}

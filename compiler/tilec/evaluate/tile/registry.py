@@ -16,7 +16,10 @@ from ..values import Api, Reference, dtype_name, plain, unknown
 
 HANDLERS: dict[tuple[str, str], tuple[Signature, Any]] = {}  # (module, name) -> signature, handler
 _LANGUAGE = "tilelang.language"
-_PARTS = ("alloc", "annotations", "atomics", "jit", "launch", "layouts", "loops", "operators", "scalar", "signature", "sync", "threads")
+_PARTS = (
+    "alloc", "annotations", "atomics", "blockscaled", "clusters", "intrinsics", "jit", "launch", "layouts", "loops", "movement", "operators",
+    "pointers", "random", "raw", "reducers", "scalar", "schedules", "signature", "sparse", "sync", "threads", "tir",
+)
 
 
 class Signature:
@@ -81,7 +84,8 @@ class Bound:
 def report_dtype(ev: Evaluator, value: str, where: Span) -> None:
     import difflib
 
-    near = {"fp16": "float16", "fp32": "float32", "bf16": "bfloat16", "fp64": "float64", "fp8": "float8_e4m3fn"}.get(value)
+    near = {"fp16": "float16", "fp32": "float32", "bf16": "bfloat16", "fp64": "float64", "fp8": "float8_e4m3fn", "half": "float16",
+            **{name: dtypes.ALIASES.get(name) for name in dtypes.OBJECTS_ONLY}}.get(value)
     close = [near] if near else difflib.get_close_matches(value, dtypes.SCALARS, n=1, cutoff=0.6)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     ev.problem("dtype-name", f"{value!r} is not a data type{hint}", where)
@@ -102,6 +106,7 @@ def load_all() -> None:
     """Import the parts, which register their handlers."""
     for part in _PARTS:
         importlib.import_module(f"{__package__}.{part}")
+    importlib.import_module(f"{__package__.rpartition('.')[0]}.python.tilelang_model")
 
 
 def known_names() -> list[str]:

@@ -118,6 +118,11 @@ for _name in OPERATORS:
     api(_name, "a b span=")(_operator(_name))
 
 
+@api("cdiv", "lhs rhs span=")
+def cdiv(ev: Evaluator, b: Bound) -> Any:
+    return ceildiv(ev, b)
+
+
 @api("ceildiv", "lhs rhs span=")
 def ceildiv(ev: Evaluator, b: Bound) -> Any:
     x, y = number(b["lhs"]), number(b["rhs"])
@@ -262,8 +267,9 @@ def limit(dtype: str, largest: bool) -> int | float | None:
 
 @api("dtype", "name")
 def dtype_object(ev: Evaluator, b: Bound) -> Any:
-    name = b.dtype("name")
-    return unknown("dtype") if name == dtypes.UNKNOWN else DType(name)
+    given = b["name"]
+    name = dtypes.canonical(given) if isinstance(given, str) and given in dtypes.OBJECTS_ONLY else b.dtype("name")
+    return unknown("dtype") if name is None or name == dtypes.UNKNOWN else DType(name)
 
 
 def _const_int(name: str, dtype: str) -> None:

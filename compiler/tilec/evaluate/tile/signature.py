@@ -18,6 +18,10 @@ from .registry import Bound, api, report_dtype
 @api("Tensor", "shape dtype= data= scope=")
 def tensor(ev: Evaluator, b: Bound) -> Any:
     dtype = b.dtype("dtype") if "dtype" in b.given else "float32"
+    if b["data"] is not None:
+        from .pointers import tensor_at
+
+        return tensor_at(ev, b, dtype)
     return TensorType(shape_argument(ev, b), dtype, b["scope"] if isinstance(b["scope"], str) else GLOBAL, None, b.span)
 
 
@@ -45,9 +49,13 @@ def pointer(ev: Evaluator, b: Bound) -> Any:
 
 
 def tensor_from_subscript(ev: Evaluator, index: Any, node: ast.Subscript) -> Any:
-    """``T.Tensor[(M, N), dtype]`` and ``T.Tensor[[M, N], dtype]``; ``T.Tensor[M, N]`` has no dtype."""
-    if not isinstance(index, tuple) or len(index) != 2 or not isinstance(index[0], (tuple, list)):
+    """``T.Tensor[(M, N), dtype]``, ``T.Tensor[[M, N], dtype]``, ``T.Tensor[M, dtype]`` and ``T.Tensor[M, N]``, which is float32."""
+    if isinstance(index, tuple) and index and not any(isinstance(i, (tuple, list, str, DType)) for i in index):
+        index = (index, "float32")
+    if not isinstance(index, tuple) or len(index) != 2 or is_unknown(index[0]):
         return unknown("tensor annotation")
+    if not isinstance(index[0], (tuple, list)):
+        index = ((index[0],), index[1])
     dtype = dtype_name(index[1])
     if dtype is None and isinstance(index[1], str):
         report_dtype(ev, index[1], ev.span(node.slice))

@@ -22,6 +22,29 @@ def _plain(op: str, *names: str) -> Any:
     return handler
 
 
+def _renamed(op: str, **names: str) -> Any:
+    """Scalar arguments under the operator's names."""
+    def handler(ev: Evaluator, b: Bound) -> Any:
+        if ev.builder is not None:
+            emit(ev, b, op, {target: plain(scalar_operand(b[source])) for source, target in names.items()})
+        return None
+
+    return handler
+
+
+def plain_sync(name: str, op: str | None = None) -> None:
+    """An operation without operands."""
+    api(name, "")(_plain(op or name))
+
+
+def barrier_region(b: Bound, name: str) -> Any:
+    """A barrier argument; None where it is not given, unknown where it is not known."""
+    if b[name] is None:
+        return None
+    found = to_region(b[name], b.where(name))
+    return unknown("barrier") if found is None else found
+
+
 api("sync_threads", "barrier_id= arrive_count=")(_plain("sync_threads", "barrier_id", "arrive_count"))
 api("sync_warp", "mask=")(_plain("sync_warp"))
 api("sync_grid", "")(_plain("sync_grid"))
@@ -30,6 +53,42 @@ api("cp_async_wait_group", "count=")(_plain("ptx_wait_group", "count"))
 api("ptx_commit_group", "")(_plain("ptx_commit_group"))
 api("wait_wgmma", "count=")(_plain("wait_wgmma", "count"))
 api("fence_proxy_async", "*args")(_plain("fence_proxy_async"))
+api("warpgroup_wait", "num_mma")(_renamed("wait_wgmma", num_mma="count"))
+api("named_barrier_arrive", "barrier_id thread_count")(_renamed("named_barrier_arrive", barrier_id="barrier_id", thread_count="arrive_count"))
+api("tma_store_wait", "count= read=")(_renamed("tma_store_wait", count="count", read="read"))
+for _name in ("pdl_trigger", "pdl_sync", "tma_store_arrive", "warpgroup_arrive", "warpgroup_commit_batch", "tcgen05_before_thread_sync",
+              "tcgen05_after_thread_sync"):
+    plain_sync(_name)
+
+
+@api("warpgroup_fence_operand", "buffer_or_ptr offset= num_regs= dtype=")
+def warpgroup_fence_operand(ev: Evaluator, b: Bound) -> Any:
+    if ev.builder is not None:
+        emit(ev, b, "warpgroup_fence_operand", {"operand": to_region(b["buffer_or_ptr"], b.where("buffer_or_ptr"))})
+    return None
+
+
+@api("tcgen05_mma_arrive", "mbar arrive_2cta=")
+def tcgen05_mma_arrive(ev: Evaluator, b: Bound) -> Any:
+    if ev.builder is not None:
+        emit(ev, b, "tcgen05_mma_arrive", {"mbar": barrier_region(b, "mbar"), "arrive_2cta": b.flag("arrive_2cta")})
+    return None
+
+
+@api("cp_async_barrier_noinc", "barrier")
+def cp_async_barrier_noinc(ev: Evaluator, b: Bound) -> Any:
+    if ev.builder is not None:
+        emit(ev, b, "cp_async_barrier_noinc", {"mbar": barrier_region(b, "barrier")})
+    return None
+
+
+for _name, _increase in (("inc_max_nreg", 1), ("dec_max_nreg", 0)):
+    def _change_registers(ev: Evaluator, b: Bound, increase: int = _increase) -> Any:
+        if ev.builder is not None:
+            emit(ev, b, "set_max_nreg", {"count": plain(b["reg_count"]), "increase": increase})
+        return None
+
+    api(_name, "reg_count")(_change_registers)
 
 
 @api("set_max_nreg", "reg_count is_inc")
@@ -64,6 +123,13 @@ def mbarrier_arrive(ev: Evaluator, b: Bound) -> Any:
 
 @api("barrier_arrive", "mbarrier cta_id=")
 def barrier_arrive(ev: Evaluator, b: Bound) -> Any:
+    return mbarrier_arrive(ev, b)
+
+
+@api("mbarrier_arrive_expect_tx", "mbarrier tx")
+def mbarrier_arrive_expect_tx(ev: Evaluator, b: Bound) -> Any:
+    """Expect, then arrive once."""
+    mbarrier_expect_tx(ev, b)
     return mbarrier_arrive(ev, b)
 
 

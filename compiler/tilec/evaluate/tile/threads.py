@@ -3,8 +3,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ir.expr import Expr, Unknown
 from ..evaluator import Evaluator
+from ..expressions import scalar_operand
 from ..values import plain, unknown
+from .clusters import block_extent
+from .launch import thread_number
 from .registry import Bound, api
 
 
@@ -45,31 +49,46 @@ def get_block_bindings(ev: Evaluator, b: Bound) -> Any:
     return list(ev.builder.launch.block_vars)
 
 
-def _single_row(ev: Evaluator) -> Any:
-    """threadIdx.x where the block has one row of threads, which makes it the thread's number."""
-    from ...ir.build import const_int
-
+def _thread_number(ev: Evaluator) -> Any:
+    """The thread's place in its block; None outside of a launch."""
     if ev.builder is None or ev.builder.launch is None:
         return None
-    threads = ev.builder.launch.threads
-    return _thread(ev, 0) if const_int(threads[1]) == 1 and const_int(threads[2]) == 1 else None
+    return thread_number(ev)
+
+
+def _warp_size(b: Bound) -> Any:
+    return 32 if b["warp_size"] is None else plain(scalar_operand(b["warp_size"]))
+
+
+def _part_of_thread(ev: Evaluator, size: Any, remainder: bool, what: str) -> Any:
+    number = _thread_number(ev)
+    if number is None or isinstance(size, Unknown) or not isinstance(size, (int, Expr)):
+        return unknown(what)
+    return number % size if remainder else number // size
 
 
 @api("get_lane_idx", "warp_size=")
 def get_lane_idx(ev: Evaluator, b: Bound) -> Any:
-    tx = _single_row(ev)
-    return unknown("lane") if tx is None or b["warp_size"] is not None else tx % 32
+    return _part_of_thread(ev, _warp_size(b), True, "lane")
 
 
 @api("get_warp_idx", "warp_size=")
 def get_warp_idx(ev: Evaluator, b: Bound) -> Any:
-    tx = _single_row(ev)
-    return unknown("warp") if tx is None or b["warp_size"] is not None else tx // 32
+    return _part_of_thread(ev, _warp_size(b), False, "warp")
 
 
 @api("get_warp_idx_sync", "warp_size=")
 def get_warp_idx_sync(ev: Evaluator, b: Bound) -> Any:
     return get_warp_idx(ev, b)
+
+
+@api("get_warp_group_idx", "warp_size= warps_per_group=")
+def get_warp_group_idx(ev: Evaluator, b: Bound) -> Any:
+    warps = 4 if b["warps_per_group"] is None else plain(scalar_operand(b["warps_per_group"]))
+    size = _warp_size(b)
+    if not isinstance(warps, int) or not isinstance(size, int):
+        return unknown("warp group")
+    return _part_of_thread(ev, size * warps, False, "warp group")
 
 
 def _extent(ev: Evaluator, b: Bound, index: int) -> Any:
@@ -86,3 +105,20 @@ def get_thread_extent(ev: Evaluator, b: Bound) -> Any:
         return unknown("extent")
     dim = plain(b["dim"]) or 0
     return _extent(ev, b, dim) if isinstance(dim, int) and 0 <= dim <= 2 else unknown("extent")
+
+
+@api("get_thread_extents", "")
+def get_thread_extents(ev: Evaluator, b: Bound) -> Any:
+    if get_thread_extent(ev, b) is None or ev.builder is None or ev.builder.launch is None:
+        return unknown("extents")
+    return [_extent(ev, b, d) for d in range(3)]
+
+
+@api("get_block_extent", "dim=")
+def get_block_extent(ev: Evaluator, b: Bound) -> Any:
+    return block_extent(ev, plain(b["dim"]) or 0)
+
+
+@api("get_block_extents", "")
+def get_block_extents(ev: Evaluator, b: Bound) -> Any:
+    return [block_extent(ev, d) for d in range(3)]

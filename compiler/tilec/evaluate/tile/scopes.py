@@ -1,0 +1,11 @@
+"""Context managers that change nothing about what their body does."""
+from __future__ import annotations
+
+from typing import Any
+
+
+class Transparent:
+    """``with T.ws_op("load"):`` and the like. ``value``: what ``as`` binds."""
+
+    def __init__(self, value: Any = None):
+        self.value = value
