@@ -19,7 +19,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("check", "report faults in TileLang kernels without running them"),
     "lower": ("lower", "print what a kernel becomes: tile program, IR, CUDA, PTX, SASS"),
     "run": ("run", "compile and run a kernel, compare the result, measure the time"),
+    "exec": ("exec_script", "run a script that imports tilelang on this compiler"),
     "rule": ("rule", "explain a rule"),
+    "api": ("api", "tell what changed between two TileLang releases"),
+    "config": ("config", "show the configuration that applies, or its JSON schema"),
     "doctor": ("doctor", "tell what was found on this machine and how to get what is missing"),
 }
 
@@ -38,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "--debug" in arguments:
         arguments.remove("--debug")
         debug = True
+        os.environ[DEBUG_VARIABLE] = "1"  # for child processes too
     try:
         return _dispatch(arguments)
     except KeyboardInterrupt:
