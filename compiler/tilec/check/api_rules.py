@@ -11,6 +11,7 @@ from .api import FACADE, Api
 from .diagnostic import Diagnostic, Edit, Fix
 from .registry import BY_NAME
 from .settings import OFF, Settings
+from .versions import newer
 
 # Misspellings that a comparison of letters does not find, and ideas from other languages.
 _INTENDED = {
@@ -161,17 +162,6 @@ def _closest(name: str, names: list[str], intended: dict[str, str], cutoff: floa
         return exact
     close = difflib.get_close_matches(name, names, n=1, cutoff=cutoff)
     return close[0] if close else None
-
-
-def newer(a: str, b: str) -> bool:
-    """Whether release ``a`` came after release ``b``."""
-    return _key(a) > _key(b)
-
-
-def _key(version: str) -> tuple[int, ...]:
-    import re
-
-    return tuple(int(n) for n in re.findall(r"\d+", version)) or (0,)
 
 
 # -- calls ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from ..evaluate.problem import Problem
 from ..ir.buffer import Buffer
 from ..ir.program import TileProgram
 from ..source.span import Span
-from ..target.chips import Target
+from ..target.chips import TARGETS, Target
 from . import torn
 from .api import Api
 from .context import RuleContext
@@ -73,6 +73,7 @@ def check_program(
     if program.attrs.get("expects_failure"):
         return []
     targets = (target,) if isinstance(target, Target) else tuple(target)
+    candidates = targets
     if not explicit:
         targets = own_targets(program, targets)
     problems = problem_diagnostics(program.attrs.get("problems", ()), settings, program)
@@ -87,11 +88,21 @@ def check_program(
     common = _run(RuleContext(program, facts, None, settings, blamed, version), problems)
     if not on_gpu:
         common = [d for d in common if d.name in EVERYWHERE]
-    by_target = [
-        (t, _run(RuleContext(program, facts, t, settings, dict(blamed), version), [*problems, *common]))
-        for t in targets
-    ]
+
+    def on(t: Target) -> tuple[Target, list[Diagnostic]]:
+        return t, _run(RuleContext(program, facts, t, settings, dict(blamed), version), [*problems, *common])
+
+    by_target = [on(t) for t in targets]
+    if not explicit and on_gpu and targets == candidates and not any(_runs(ds) for _, ds in by_target):
+        # a kernel for a chip that is no candidate (sm_120)
+        rest = [on(t) for t in TARGETS.values() if t.kind == "cuda" and t not in targets]
+        by_target = [(t, ds) for t, ds in rest if _runs(ds)] or by_target
     return _ordered(_without_echoes([*problems, *common, *merge_targets(by_target, explicit, TARGET_SUPPORT)]))
+
+
+def _runs(found: Iterable[Diagnostic]) -> bool:
+    """Whether the chip has what the kernel needs."""
+    return not any(d.name in TARGET_SUPPORT and d.severity == ERROR for d in found)
 
 
 def _without_echoes(found: list[Diagnostic]) -> list[Diagnostic]:

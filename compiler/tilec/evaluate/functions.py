@@ -4,7 +4,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from .evaluator import MAX_DEPTH, BreakSignal, ContinueSignal, Evaluator, ReturnSignal
+from .evaluator import MAX_DEPTH, BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal
 from .scope import Scope
 from .values import Function, same, unknown
 
@@ -93,6 +93,10 @@ def run_function(ev: Evaluator, function: Function, scope: Scope) -> Any:
             value = signal.value
         except (BreakSignal, ContinueSignal):
             pass
+        except Raised:  # a return before it may have been taken: then it was
+            if not ev.returns[-1]:
+                raise
+            value = ev.returns[-1][0][0]
         maybe = ev.returns[-1]
         return _joined(value, maybe)
     finally:

@@ -10,6 +10,7 @@ from ...ir.stmt import TileOp
 from ..context import RuleContext
 from ..facts import argument_span, thread_count
 from ..registry import rule
+from ..versions import newer
 from .gemm import known, scope_name, size
 
 KINDS = ("sum", "abssum", "max", "absmax", "min", "bitand", "bitor", "bitxor")
@@ -152,11 +153,15 @@ def _text(extents) -> str:
 
 
 def _nan(ctx, op, src, dst):
+    """0.1.15 refuses what older releases ignore."""
     if op.args.get("nan_propagate") is True and known(dst.dtype) and dst.dtype not in ("float16", "bfloat16"):
+        ignored = bool(ctx.version) and newer("0.1.15", ctx.version)
+        effect = f": TileLang {ctx.version} ignores it, 0.1.15 refuses it" if ignored else ""
         return ctx.report(
-            f"nan_propagate exists for float16 and bfloat16; {dst.buffer.name} is {dst.dtype}",
+            f"nan_propagate exists for float16 and bfloat16; {dst.buffer.name} is {dst.dtype}{effect}",
             argument_span(op, "nan_propagate"),
             name="reduce-nan",
+            severity="warning" if ignored else None,
         )
     return None
 

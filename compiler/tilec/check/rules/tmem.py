@@ -250,6 +250,8 @@ def barrier_sources(facts: Facts, barrier: Buffer) -> bool:
 
 @rule("tcgen05-mbar")
 def tcgen05_mbar(ctx: RuleContext):
+    if ctx.program.attrs.get("ws_schedules"):  # the schedule brings the barriers
+        return
     dead = _dead_waits(ctx)
     for g in gemms(ctx):
         if not g.is_tcgen05 or g.op.args.get("mbar") is not None or ctx.is_blamed(g.C.buffer):
@@ -291,7 +293,11 @@ def _dead_waits(ctx: RuleContext):
 @rule("tcgen05-wait")
 def tcgen05_wait(ctx: RuleContext):
     """An accumulator copied out although no statement of the kernel waits for any barrier."""
-    if ctx.facts.has_unsupported or ctx.facts.ops("mbarrier_wait_parity"):
+    if (
+        ctx.facts.has_unsupported
+        or ctx.facts.ops("mbarrier_wait_parity")
+        or ctx.program.attrs.get("ws_schedules")
+    ):
         return
     for place in ctx.facts.ops("copy"):
         op = place.stmt

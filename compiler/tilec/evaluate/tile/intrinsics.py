@@ -5,7 +5,7 @@ from typing import Any
 
 from ...ir import dtypes
 from ...ir.build import call, lift
-from ...ir.expr import Expr, Load, Unknown
+from ...ir.expr import Expr, Load, Unknown, has_unknown
 from ..evaluator import Evaluator
 from ..values import is_unknown, unknown
 from .elements import to_region
@@ -168,12 +168,19 @@ def read_only_load(ev: Evaluator, b: Bound) -> Any:
 PACKED = ("float32x2", "bfloat16x2", "float16x2")
 
 
+def _packed_type(value: Any) -> str:
+    """The type of an operand; not known where a vector of indices (``T.Ramp``) may load several elements."""
+    if isinstance(value, Load) and any(has_unknown(i) for i in value.indices):
+        return dtypes.UNKNOWN
+    return value.dtype if isinstance(value, Expr) else "a number"
+
+
 def _packed(name: str, signature: str) -> None:
     names = Signature(signature).positional
 
     def handler(ev: Evaluator, b: Bound) -> Any:
         values = [number(b[n]) for n in names]
-        types = [v.dtype if isinstance(v, Expr) else "a number" for v in values]
+        types = [_packed_type(v) for v in values]
         for parameter, dtype in zip(names, types):
             if dtype not in PACKED and dtype != dtypes.UNKNOWN:
                 ev.problem("packed-x2-dtype", f"T.{name} works on {', '.join(PACKED[:-1])} and {PACKED[-1]}; its argument is {dtype}",
