@@ -12,7 +12,6 @@ from .diagnostic import Diagnostic, Edit, Fix
 from .registry import BY_NAME
 from .settings import OFF, Settings
 from .versions import newer
-from .versions import newer
 
 # Misspellings that a comparison of letters does not find, and ideas from other languages.
 _INTENDED = {

@@ -11,7 +11,6 @@ from ..context import RuleContext
 from ..facts import argument_span, thread_count
 from ..registry import rule
 from ..versions import newer
-from ..versions import newer
 from .gemm import known, scope_name, size
 
 KINDS = ("sum", "abssum", "max", "absmax", "min", "bitand", "bitor", "bitxor")
