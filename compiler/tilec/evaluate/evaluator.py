@@ -83,25 +83,20 @@ class Evaluator:
 
     # -- the parts ----------------------------------------------------------------------------------------------
     def eval(self, node: ast.expr, scope: Scope) -> Any:
-        from .expressions import evaluate
-
-        return evaluate(self, node, scope)
+        return expressions.evaluate(self, node, scope)
 
     def run(self, body: list[ast.stmt], scope: Scope) -> None:
-        from .statements import execute
-
-        execute(self, body, scope)
+        statements.execute(self, body, scope)
 
     def call(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None = None) -> Any:
-        from .calls import call_value
-
-        return call_value(self, function, args, kwargs, node)
+        return calls.call_value(self, function, args, kwargs, node)
 
     def call_function(self, function: Function, args: list[Any], kwargs: dict[str, Any], receiver: Any = None) -> Any:
         """Run a user's function. What it returns under an unknown condition makes the result unknown."""
-        from .functions import bind, run_function
-
-        scope = bind(self, function, args, kwargs)
+        scope = functions.bind(self, function, args, kwargs)
         if scope is None:
             return unknown(f"call of {function.name}")
-        return run_function(self, function, scope)
+        return functions.run_function(self, function, scope)
+
+
+from . import calls, expressions, functions, statements  # noqa: E402  (the parts need the classes above)

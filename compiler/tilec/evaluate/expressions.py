@@ -8,21 +8,32 @@ from typing import Any
 from ..ir import build
 from ..ir.buffer import Buffer, Region
 from ..ir.expr import Const, Expr, Unknown
+from .attributes import get_attribute
 from .evaluator import Evaluator
+from .python.builtins import BUILTINS, is_python_builtin
 from .scope import Scope
+from .subscripts import get_item
+from .tile.elements import as_scalar
 from .values import (
     MISSING,
+    Api,
+    BoundMethod,
+    Class,
     DType,
     Expired,
     Function,
     HostTensor,
     Instance,
+    Module,
+    Native,
     derived,
     dtype_name,
     is_device,
     is_hardware,
     is_unknown,
+    names_other_vendor,
     plain,
+    same,
     unknown,
 )
 
@@ -57,8 +68,6 @@ def _constant(ev: Evaluator, node: ast.Constant, scope: Scope) -> Any:
 def _name(ev: Evaluator, node: ast.Name, scope: Scope) -> Any:
     value = scope.lookup(node.id)
     if value is MISSING:
-        from .python.builtins import BUILTINS
-
         value = BUILTINS.get(node.id, MISSING)
         if value is MISSING:
             return _undefined(ev, node, scope)
@@ -70,8 +79,6 @@ def _name(ev: Evaluator, node: ast.Name, scope: Scope) -> Any:
 
 
 def _undefined(ev: Evaluator, node: ast.Name, scope: Scope) -> Any:
-    from .python.builtins import is_python_builtin
-
     if not is_python_builtin(node.id) and not scope.is_open():
         from .names import suggestion
 
@@ -114,8 +121,6 @@ def binary_value(ev: Evaluator, op: type[ast.operator], left: Any, right: Any, n
 
 def scalar_operand(value: Any) -> Any:
     """A T.alloc_var or one-element view used as a value means its element; references mean what they refer to."""
-    from .tile.elements import as_scalar
-
     return as_scalar(value)
 
 
@@ -192,8 +197,6 @@ def truth(ev: Evaluator, value: Any) -> bool | None:
         return bool(value)
     if isinstance(value, (Function, DType)):
         return True
-    from .values import Api, BoundMethod, Class, Module, Native
-
     if isinstance(value, (Class, Module, Native, Api, BoundMethod)):
         return True
     if isinstance(value, Instance):
@@ -208,7 +211,7 @@ def _boolop(ev: Evaluator, node: ast.BoolOp, scope: Scope) -> Any:
     name = "and" if isinstance(node.op, ast.And) else "or"
     result: Any = None
     for i, part in enumerate(node.values):
-        value = scalar_operand(evaluate(ev, part, scope))
+        value = scalar_operand(_lazily(ev, part, scope) if i > 0 and is_device(result) else evaluate(ev, part, scope))
         if i == 0:
             result = value
         elif is_device(result) or is_device(value):
@@ -226,6 +229,17 @@ def _boolop(ev: Evaluator, node: ast.BoolOp, scope: Scope) -> Any:
         if known is not None and known == (name == "or"):
             return result
     return result
+
+
+def _lazily(ev: Evaluator, node: ast.expr, scope: Scope) -> Any:
+    """An operand whose evaluation depends on a device value: no place for statements, so for no macro."""
+    if ev.builder is None:
+        return evaluate(ev, node, scope)
+    ev.builder.enter("lazy")
+    try:
+        return evaluate(ev, node, scope)
+    finally:
+        ev.builder.leave()
 
 
 def _compare(ev: Evaluator, node: ast.Compare, scope: Scope) -> Any:
@@ -257,9 +271,10 @@ def compare_value(ev: Evaluator, op: ast.cmpop, left: Any, right: Any, node: ast
     if isinstance(op, (ast.In, ast.NotIn)):
         return _membership(left, right, isinstance(op, ast.NotIn))
     left, right = scalar_operand(left), scalar_operand(right)
-    if is_unknown(left) or is_unknown(right):
-        return derived("comparison", left, right)
     name, python = COMPARE[type(op)]
+    if is_unknown(left) or is_unknown(right):
+        other = right if is_unknown(left) else left
+        return name == "ne" if names_other_vendor(other) and name in ("eq", "ne") else derived("comparison", left, right)
     if isinstance(left, Expr) or isinstance(right, Expr):
         if not _is_number(left) or not _is_number(right):
             return unknown("comparison")
@@ -304,6 +319,8 @@ def _identity(left: Any, right: Any, negate: bool) -> Any:
 
 
 def _membership(left: Any, right: Any, negate: bool) -> Any:
+    if is_hardware(right) and names_other_vendor(left):
+        return negate
     if is_unknown(left) or is_unknown(right) or isinstance(left, Expr):
         return derived("membership", left, right)
     if isinstance(right, (str, bytes)) and isinstance(left, str):
@@ -327,23 +344,20 @@ def _ifexp(ev: Evaluator, node: ast.IfExp, scope: Scope) -> Any:
     known = truth(ev, cond)
     if known is not None:
         return evaluate(ev, node.body if known else node.orelse, scope)
-    then, other = evaluate(ev, node.body, scope), evaluate(ev, node.orelse, scope)
+    run = _lazily if is_device(cond) and not is_unknown(cond) else evaluate
+    then, other = run(ev, node.body, scope), run(ev, node.orelse, scope)
     if is_device(cond) and _is_number(scalar_operand(then)) and _is_number(scalar_operand(other)):
         return build.select(cond, scalar_operand(then), scalar_operand(other), ev.span(node))
-    from .values import same
-
+    if isinstance(then, DType) and isinstance(other, DType):
+        return then  # each is a type the kernel is meant for
     return then if same(then, other) or is_hardware(cond) else unknown("condition")
 
 
 def _attribute(ev: Evaluator, node: ast.Attribute, scope: Scope) -> Any:
-    from .attributes import get_attribute
-
     return get_attribute(ev, evaluate(ev, node.value, scope), node.attr, node)
 
 
 def _subscript(ev: Evaluator, node: ast.Subscript, scope: Scope) -> Any:
-    from .subscripts import get_item
-
     base = evaluate(ev, node.value, scope)
     return get_item(ev, base, evaluate_index(ev, node.slice, scope), node)
 

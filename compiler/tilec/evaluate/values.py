@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir import dtypes
 from ..ir.buffer import Buffer, Region
-from ..ir.expr import Const, Expr, Unknown, Var
+from ..ir.expr import Const, Expr, Unknown, Var, equal
 from ..source.span import Span
 
 if TYPE_CHECKING:
@@ -273,8 +273,6 @@ def dtype_name(value: Any) -> str | None:
 
 def same(a: Any, b: Any) -> bool:
     """Whether two values are surely the same, for joining branches."""
-    from ..ir.expr import equal
-
     if a is b:
         return True
     if isinstance(a, Expr) or isinstance(b, Expr):
