@@ -52,6 +52,7 @@ def analyse(source: SourceFile, *, instances: tuple[str, ...] = (), config_insta
     recorder = Recorder(definitions, analysis.problems)
     recorder.surroundings = ev.surroundings
     recorder.surroundings = ev.surroundings
+    ev.surroundings.read(source.text)
     ev.on_call = recorder
     try:
         run_tolerantly(ev, source.tree.body, scope)

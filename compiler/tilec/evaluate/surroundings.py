@@ -27,6 +27,11 @@ class Surroundings:
         self.tracing = False  # what is made now is not compiled (``get_tir``)
         self.targets: list[str] = []  # of `with Target(...)` and of tests that require a kind of GPU, innermost last
 
+    def read(self, text: str) -> None:
+        """A file whose tensors all lie on Apple's GPUs is for Metal."""
+        if ('"mps"' in text or "torch.mps" in text) and "cuda" not in text:
+            self.targets.append("metal")
+
     @contextmanager
     def entered(self, item: ast.expr, value: Any) -> Iterator[bool]:
         """The body of ``with item``; gives whether that body is expected to raise."""
