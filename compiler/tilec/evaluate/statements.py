@@ -31,9 +31,9 @@ def in_kernel(ev: Evaluator, scope: Scope) -> bool:
 
 
 def _warn_after_jump(ev: Evaluator, body: list[ast.stmt], position: int) -> None:
-    if position > 0 and isinstance(body[position - 1], (ast.Break, ast.Continue)):
-        word = "break" if isinstance(body[position - 1], ast.Break) else "continue"
-        ev.problem("statement-after-break", f"this statement follows {word} and never runs", body[position])
+    if isinstance(body[position], (ast.Break, ast.Continue, ast.Return)) and position + 1 < len(body):
+        word = type(body[position]).__name__.lower()
+        ev.problem("statement-after-break", f"this statement follows {word} and never runs", body[position + 1])
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
@@ -115,9 +115,10 @@ def _store_attribute(ev: Evaluator, target: ast.Attribute, value: Any, scope: Sc
 
 def _assign(ev: Evaluator, node: ast.Assign, scope: Scope) -> None:
     value = evaluate(ev, node.value, scope)
-    if in_kernel(ev, scope) and any(isinstance(t, ast.Attribute) for t in node.targets):
-        first = next(t for t in node.targets if isinstance(t, ast.Attribute))
-        ev.problem("python-syntax", "assignment to an attribute is not possible inside a kernel", first)
+    if in_kernel(ev, scope):
+        from .tile.refused import check_targets
+
+        check_targets(ev, node.targets)
     if value is None and in_kernel(ev, scope):
         _check_atomic_value(ev, node.value)
     for target in node.targets:
@@ -328,10 +329,11 @@ def _join(ends: list[dict[str, Any]]) -> dict[str, Any]:
 def _for(ev: Evaluator, node: ast.For, scope: Scope) -> None:
     iterable = evaluate(ev, node.iter, scope)
     if in_kernel(ev, scope):
-        if node.orelse:
-            from .tile.loops import head_span
+        from .tile.loops import head_span
+        from .tile.refused import check_else, check_targets
 
-            ev.problem("python-syntax", "for ... else is not possible inside a kernel", head_span(ev, node))
+        check_targets(ev, [node.target])
+        check_else(ev, node, head_span(ev, node))
         if isinstance(iterable, LoopValue):
             from .tile.loops import device_for
 
@@ -471,6 +473,10 @@ def _functiondef(ev: Evaluator, node: ast.FunctionDef, scope: Scope) -> None:
     from .functions import make_function
     from .tile.decorators import decorate
 
+    if in_kernel(ev, scope):
+        from .tile.refused import check_function
+
+        check_function(ev, node)
     value: Any = make_function(ev, node, scope)
     for decorator in reversed(node.decorator_list):
         value = decorate(ev, evaluate(ev, decorator, scope), value, decorator)

@@ -122,6 +122,7 @@ def check_return(ev: Evaluator, value: Any, node: ast.Return) -> Any:
                        "inside and return it after", node)
         return tuple(as_scalar(v) for v in value) if isinstance(value, tuple) else as_scalar(value)
     if builder.in_control_flow():
+        ev.problem("python-syntax", "a kernel cannot return from inside a device loop or branch; T.thread_return() ends the thread", node)
         builder.attrs["incomplete"] = "it returns from inside a device loop or branch, which is not understood"
     _check_outputs(ev, value, node)
     return value

@@ -318,8 +318,9 @@ def unknown_device_loop(ev: Evaluator, node: Any, scope: Scope) -> None:
 
 def device_while(ev: Evaluator, node: ast.While, scope: Scope) -> None:
     cond = plain(scalar_operand(ev.eval(node.test, scope)))
-    if node.orelse:
-        ev.problem("python-syntax", "while ... else is not possible inside a kernel", node.test)
+    from .refused import check_else
+
+    check_else(ev, node, node.test)
     if is_unknown(cond):
         unknown_device_loop(ev, node, scope)
         return
