@@ -101,6 +101,8 @@ def call_value(ev: Evaluator, function: Any, args: list[Any], kwargs: dict[str, 
     if isinstance(function, Compiled):
         from .results import kernel_result
 
+        if ev.on_call is not None and ev.builder is None and not kwargs and node is not None:
+            ev.on_call.kernel_called(function, len(args), ev.span(node))
         return kernel_result(ev, function)
     if isinstance(function, Instance):
         method = function.cls.lookup("__call__")
@@ -155,6 +157,17 @@ def _call_kernel(ev: Evaluator, function: Function, args: list[Any], kwargs: dic
         instance = ev.on_call(function, args, kwargs, ev.span(node) if node is not None else None)
     if function.kind == "eager":
         return unknown("kernel result")
+    if ev.on_call is not None and ev.builder is None and not ev.on_call.owns(function):
+        return _call_outer_factory(ev, function, args, kwargs)
     return Compiled(function, instance)
+
+
+def _call_outer_factory(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A jitted function whose prim_func stands in a function inside it, or in another file: running it makes the instance."""
+    result = ev.call_function(function, args, kwargs)
+    record = result.jit.get("record") if isinstance(result, Function) else None
+    if record is not None:
+        record.options.update(function.jit)
+    return Compiled(function, record)
 
 

@@ -16,7 +16,8 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(eq=False)
 class KernelInstance:
-    """A kernel with arguments. ``origin``: ``command``, ``directive``, ``config``, ``call``, ``autotune``, ``defaults``, ``unknown``."""
+    """A kernel with arguments. ``origin``: ``command``, ``directive``, ``config``, ``call``, ``autotune``, ``defaults``, ``variant``,
+    ``unknown``."""
 
     text: str
     function: Function
@@ -33,6 +34,10 @@ class KernelInstance:
     def expects_failure(self) -> bool:
         """Whether a test makes it to see it refused."""
         return self.failures > 0 and self.successes == 0
+
+    def is_assumed(self) -> bool:
+        """Made from the arguments of a similar kernel: nobody says that this one takes them."""
+        return self.origin == "variant"
 
     def is_known(self) -> bool:
         return not any(is_unknown(v) for v in (*self.args, *self.kwargs.values()))

@@ -6,12 +6,12 @@ from typing import Any
 
 from ..source.span import Span
 from .definitions import KernelDefinition, KernelInstance, call_text
-from .evaluator import Evaluator
+from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal, Stop
 from .functions import bind_arguments
 from .problem import Problem
 from .scope import Scope
 from .surroundings import Surroundings
-from .values import Function, HostTensor, Native, dtype_name, is_unknown, unknown
+from .values import Function, HostTensor, Native, Partial, dtype_name, is_unknown, unknown
 
 MAX_CALL_INSTANCES = 12
 MAX_CONFIG_INSTANCES = 4
@@ -55,6 +55,10 @@ class Recorder:
         definition.instances.append(instance)
         return instance
 
+    def owns(self, function: Function) -> bool:
+        """Whether calling the function makes an instance of a kernel of this file."""
+        return function.node in self.definitions
+
     def _is_method(self, function: Function) -> bool:
         names = [a.arg for a in function.node.args.args]
         return bool(names) and names[0] == "self"
@@ -69,6 +73,15 @@ class Recorder:
         if span is not None and not self.surroundings.failing:
             self.problems.append(Problem("call-arity", f"{error}", span, (("defined here", definition.name_span),)))
         return False
+
+    def kernel_called(self, kernel: Any, given: int, span: Span) -> None:
+        """A compiled kernel is called with ``given`` arguments."""
+        from .tile.jit import kernel_call_fault
+
+        fault = None if self.surroundings.failing else kernel_call_fault(kernel, given)
+        definition = self.definitions.get(kernel.function.node)
+        if fault is not None and definition is not None:
+            self.problems.append(Problem("call-arity", fault, span, (("defined here", definition.name_span),)))
 
 
 def tensor_native() -> Native:
@@ -169,21 +182,33 @@ def complete(ev: Evaluator, definition: KernelDefinition) -> None:
     if function is None:
         return
     if definition.instances:
-        _add_configs(definition)
+        _add_configs(ev, definition)
         return
-    configs = function.configs if isinstance(function.configs, list) else []
-    for config in [c for c in configs if isinstance(c, dict)][:MAX_CONFIG_INSTANCES]:
+    for config in _configs(ev, function, [], {}):
         definition.instances.append(KernelInstance(call_text(definition.name, [], config), function, [], dict(config), "autotune"))
     if not definition.instances:
         definition.instances.append(_defaults(definition, function))
 
 
-def _add_configs(definition: KernelDefinition) -> None:
+def _configs(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[str, Any]) -> list[dict[str, Any]]:
+    """The first configurations of an autotuned kernel; a function that makes them gets the kernel's arguments."""
+    configs = function.configs
+    if isinstance(configs, (Function, Partial)):
+        try:
+            configs = ev.call(configs, list(args), dict(kwargs))
+        except (Raised, ReturnSignal, BreakSignal, ContinueSignal, Stop, RecursionError):
+            return []
+    if not isinstance(configs, (list, tuple)):
+        return []
+    known = [{k: v for k, v in c.items() if k != "pass_configs"} for c in configs if isinstance(c, dict)]
+    return known[:MAX_CONFIG_INSTANCES]
+
+
+def _add_configs(ev: Evaluator, definition: KernelDefinition) -> None:
     """A call of an autotuned kernel leaves the tuned parameters open: the configurations fill them."""
     filled: list[KernelInstance] = []
     for instance in definition.instances:
-        configs = instance.function.configs
-        options = [c for c in configs if isinstance(c, dict)][:MAX_CONFIG_INSTANCES] if isinstance(configs, list) else []
+        options = _configs(ev, instance.function, instance.args, instance.kwargs)
         if not options:
             filled.append(instance)
             continue

@@ -2,16 +2,19 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Any
 
 from ..ir.buffer import Buffer
 from ..ir.program import TileProgram
 from .calls import PRIM_FUNC_CALL
+from .coverage import gap
 from .definitions import KernelDefinition, KernelInstance
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal, Stop
 from .functions import bind_arguments, run_function
 from .module import ModuleAnalysis
 from .scope import Scope
+from .sizes import with_sizes
 from .tile.builder import Builder
 from .tile.launch import finish
 from .tile.signature import make_parameter, occurs_plainly, symbols_of
@@ -24,7 +27,17 @@ def instantiate(analysis: ModuleAnalysis, kernel: KernelDefinition, instance: Ke
 
     Never raises for what the user wrote. ``attrs`` of the result: ``problems`` (found while tracing), ``incomplete``
     (why there is no complete program, or None), ``kind``, and what @tilelang.jit was given (``out_idx``, ``pass_configs``, ``target``).
+    Arguments that are not known become symbols if that yields a program in which everything else is known.
     """
+    program = _instantiate(analysis, kernel, instance, trail)
+    arguments = with_sizes(instance.function, instance.args, instance.kwargs)
+    if arguments is None or gap(program) is None:
+        return program
+    found = _instantiate(analysis, kernel, replace(instance, args=arguments[0], kwargs=arguments[1]), None)
+    return program if gap(found) is not None else found
+
+
+def _instantiate(analysis: ModuleAnalysis, kernel: KernelDefinition, instance: KernelInstance, trail: Any) -> TileProgram:
     ev = Evaluator(analysis.source, analysis.workspace or Workspace())
     ev.reporting = True
     ev.trail = trail

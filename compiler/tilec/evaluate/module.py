@@ -9,6 +9,7 @@ from typing import Any
 from ..source.file import SourceFile
 from ..source.mentions import mentions_language
 from .api_uses import find_api_uses
+from .borrowed import borrow
 from .definitions import KernelDefinition, KernelInstance, find_definitions
 from .entry_points import run_entry_points
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal, Stop
@@ -51,7 +52,6 @@ def analyse(source: SourceFile, *, instances: tuple[str, ...] = (), config_insta
     definitions: dict[ast.AST, KernelDefinition] = {d.node: d for d in find_definitions(source, set())}
     recorder = Recorder(definitions, analysis.problems)
     recorder.surroundings = ev.surroundings
-    recorder.surroundings = ev.surroundings
     ev.surroundings.read(source.text)
     ev.on_call = recorder
     try:
@@ -68,6 +68,8 @@ def analyse(source: SourceFile, *, instances: tuple[str, ...] = (), config_insta
     _reach_functions(source, workspace, scope, analysis, recorder)
     for definition in analysis.kernels:
         complete(ev, definition)
+    for definition in analysis.kernels:
+        borrow(definition, analysis.kernels, scope)
     _find_stray_launches(ev, source, scope, analysis)
     analysis.api_uses = find_api_uses(source, scope)
     return analysis
@@ -163,6 +165,24 @@ def _below(recorder: Recorder, line: int) -> KernelDefinition | None:
     return min(after, key=start, default=None)
 
 
+class _Finder:
+    """Collects a kernel's function while the code around it runs: ``Evaluator.on_call``."""
+
+    def __init__(self, definition: KernelDefinition, found: list[Function]):
+        self.definition = definition
+        self.found = found
+
+    def owns(self, function: Function) -> bool:
+        return function.node is self.definition.node
+
+    def __call__(self, function: Function, args: Any, kwargs: Any, span: Any) -> None:
+        if self.owns(function):
+            self.found.append(function)
+
+    def kernel_called(self, kernel: Any, given: int, span: Any) -> None:
+        """Only kernels' functions are looked for here."""
+
+
 def _reach_functions(source: SourceFile, workspace: Workspace, scope: Scope, analysis: ModuleAnalysis, recorder: Recorder) -> None:
     """Kernels inside functions nobody calls: call the enclosing function with its defaults to get at them."""
     for definition in analysis.kernels:
@@ -174,7 +194,7 @@ def _reach_functions(source: SourceFile, workspace: Workspace, scope: Scope, ana
             continue
         ev = Evaluator(source, workspace, max_steps=50_000, max_seconds=1.0)
         found: list[Function] = []
-        ev.on_call = lambda f, a, k, s, d=definition, out=found: out.append(f) if f.node is d.node else None
+        ev.on_call = _Finder(definition, found)
         required = len(function.node.args.args) - len(function.defaults)
         try:
             result = ev.call_function(function, [unknown("argument")] * required, {})

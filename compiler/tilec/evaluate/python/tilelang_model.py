@@ -4,9 +4,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..evaluator import Evaluator
+from ..instances import MAX_CONFIG_INSTANCES
 from ..tile.registry import Bound, api
 from ..tile.scalar import number
-from ..values import NUM_SMS, DType, hardware, unknown
+from ..values import NUM_SMS, DType, Function, hardware, unknown
 
 
 def _ceildiv(ev: Evaluator, b: Bound) -> Any:
@@ -46,13 +47,38 @@ for _module in ("tilelang.carver.arch.driver", "tilelang.carver.arch", "tilelang
     api("get_num_sms", "*rest", _module)(_num_sms)
 
 
+def _tune(ev: Evaluator, b: Bound) -> Any:
+    """``AutoTuner.from_kernel(kernel=..., configs=...)``: each configuration is an instance."""
+    kernel, configs = b["kernel"], b["configs"]
+    if isinstance(kernel, Function) and isinstance(configs, (list, tuple)) and ev.on_call is not None and ev.builder is None:
+        for config in configs[:MAX_CONFIG_INSTANCES]:
+            if isinstance(config, dict):
+                ev.on_call(kernel, [], {k: v for k, v in config.items() if k != "pass_configs"}, b.span)
+    return unknown("autotuner")
+
+
+for _module in ("tilelang.autotuner.AutoTuner", "tilelang.autotuner.tuner.AutoTuner", "tilelang.AutoTuner"):
+    api("from_kernel", "kernel configs", _module)(_tune)
+
+
 def _machine(ev: Evaluator, b: Bound) -> Any:
     return hardware()
 
 
+def _other_vendor(ev: Evaluator, b: Bound) -> Any:
+    """Whether the machine is one of a vendor whose chips are no targets here."""
+    return False
+
+
+for _module in ("tilelang.rocm.target", "tilelang.utils.target", "tilelang.backend.target", "tilelang.utils", "tilelang.testing", "tilelang.contrib.rocm"):
+    for _name in ("check_hip_availability", "check_metal_availability", "target_is_hip", "target_is_rocm", "target_is_gfx950", "target_is_cdna",
+                  "target_is_rdna", "target_is_gfx11", "target_is_gfx12", "_check_is_gfx950"):
+        api(_name, "*rest", _module)(_other_vendor)
+
+
 for _module, _names in {
     "tilelang.contrib.nvcc": ("get_target_compute_version", "get_cuda_version", "have_fp8", "have_pdl", "parse_compute_version", "have_bf16"),
-    "tilelang.utils.target": ("determine_target", "check_cuda_availability", "check_hip_availability", "target_is_hopper", "target_is_gfx950"),
+    "tilelang.utils.target": ("determine_target", "check_cuda_availability", "target_is_hopper"),
     "tilelang.backend.target": ("determine_target",),
     "tilelang.carver.arch": ("CUDA", "CDNA", "auto_infer_current_arch"),
     "tilelang.testing": ("get_cuda_arch",),

@@ -255,7 +255,14 @@ def sort(base: HostTensor, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return (base, HostTensor(base.shape, "int64"))
 
 
+def _nonzero(base: HostTensor, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if kwargs.get("as_tuple") is True:
+        return tuple(HostTensor((unknown("extent"),), "int64") for _ in base.shape)
+    return HostTensor((unknown("extent"), len(base.shape)), "int64")
+
+
 METHODS: dict[str, Any] = {
+    "nonzero": _nonzero,
     "size": _size, "stride": _stride, "to": _to, "type": _to, "view": _view, "reshape": _view, "transpose": _swap, "swapaxes": _swap, "t": _swap,
     "permute": _permute, "unsqueeze": _unsqueeze, "squeeze": _squeeze, "expand": _expand, "repeat": _repeat, "tile": _repeat,
     "repeat_interleave": repeat_interleave, "flatten": _flatten, "chunk": chunk, "split": split, "unbind": _unbind, "gather": _gather,

@@ -15,9 +15,9 @@ _DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "int16", "int32"
            "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "half", "float", "double", "int",
            "short", "long")
 _FACTORIES = ("randn", "rand", "empty", "zeros", "ones")
-_SUBMODULES = ("cuda", "nn", "version", "autograd", "backends", "testing", "utils", "distributed", "special", "library", "ops", "compiler")
+_SUBMODULES = ("cuda", "nn", "version", "autograd", "backends", "testing", "utils", "distributed", "special", "library", "ops", "compiler", "mps")
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
-_HARDWARE = ("is_available", "get_device_capability", "get_device_name", "device_count", "current_device", "get_device_properties",
+_HARDWARE = ("get_device_capability", "get_device_name", "device_count", "current_device", "get_device_properties",
              "get_arch_list")
 
 
@@ -40,6 +40,12 @@ def submodule_member(module: str, name: str) -> Any:
     """A name of ``torch.cuda``, ``torch.nn.functional`` and the like."""
     if module == "torch.version":
         return None if name in ("hip", "xpu") else hardware()
+    if module.endswith(".mps"):
+        return Native(name, lambda ev, a, k, n: False)
+    if module == "torch.cuda" and name == "is_available":
+        return Native(name, lambda ev, a, k, n: True)
+    if module == "torch.backends":
+        return Module(f"torch.backends.{name}")
     if module == "torch.cuda":
         return Native(name, lambda ev, a, k, n: hardware()) if name in _HARDWARE else unknown(f"{module}.{name}")
     if module == "torch.nn" and name == "functional":

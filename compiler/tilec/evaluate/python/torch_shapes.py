@@ -121,11 +121,18 @@ def slice_extent(extent: Any, index: slice) -> Any:
     return plain(stop - (start or 0))
 
 
+def _dimensions(index: Any) -> int:
+    """How many dimensions one part of an index takes."""
+    if index is None or index is ...:
+        return 0
+    return max(len(index.shape), 1) if isinstance(index, HostTensor) and index.dtype == "bool" else 1
+
+
 def item_shape(shape: Shape, index: Any) -> Shape | None:
-    """The shape of ``tensor[index]``; None where it depends on data."""
+    """The shape of ``tensor[index]``; a mask leaves an extent unknown. None if the index does not fit or is not known."""
     parts = list(index) if isinstance(index, tuple) else [index]
-    taken = sum(1 for p in parts if p is not None and p is not ...)
-    if taken > len(shape):
+    taken = sum(_dimensions(p) for p in parts)
+    if any(is_unknown(p) for p in parts) or taken > len(shape):
         return None
     if ... not in [p for p in parts if not isinstance(p, (Expr, HostTensor))]:
         parts.append(...)
@@ -143,11 +150,9 @@ def item_shape(shape: Shape, index: Any) -> Shape | None:
             found.append(slice_extent(shape[position], part))
             position += 1
         elif isinstance(part, HostTensor):
-            if part.dtype == "bool":
-                return None
             if part is tensors[0]:
-                found += part.shape
-            position += 1
+                found += [unknown("extent")] if part.dtype == "bool" else part.shape
+            position += _dimensions(part)
         elif isinstance(part, (list, tuple)):
             found.append(len(part))
             position += 1
