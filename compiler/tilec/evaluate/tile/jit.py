@@ -128,3 +128,42 @@ def function_attribute(ev: Evaluator, function: Function, name: str) -> Any:
     return unknown(f"attribute {name}")
 
 
+# -- calling compiled kernels ---------------------------------------------------------------------------------------------------
+def kernel_call_fault(kernel: Compiled, given: int) -> str | None:
+    """What is wrong with the number of arguments of a compiled kernel's call, in words: all parameters but those of out_idx."""
+    function = kernel.function
+    options = {**function.jit, **getattr(kernel.instance, "options", {})}
+    if function.configs is not None or options.get("wrapped"):
+        return None
+    names = _parameters(function)
+    if names is None:
+        return None
+    out_idx = options.get("out_idx")
+    indices = [] if out_idx is None else list(out_idx) if isinstance(out_idx, (list, tuple)) else [out_idx]
+    if not all(isinstance(i, int) and -len(names) <= i < len(names) for i in indices):
+        return None
+    outputs = {i % len(names) for i in indices}
+    wanted = [n for i, n in enumerate(names) if i not in outputs]
+    if given == len(wanted):
+        return None
+    listed = ", ".join(wanted) if wanted else "no arguments"
+    text = f"the kernel takes {len(wanted)} argument{'s' if len(wanted) != 1 else ''} ({listed}), but {given} {'is' if given == 1 else 'are'} given"
+    if outputs:
+        made = " and ".join(names[i] for i in sorted(outputs))
+        return f"{text}; {made} {'is' if len(outputs) == 1 else 'are'} allocated and returned, as out_idx says"
+    return f"{text}; without out_idx every tensor is passed" if given < len(wanted) else text
+
+
+def _parameters(function: Function) -> list[str] | None:
+    """The parameters of the prim_func a kernel is made of; None if that is not certain."""
+    if not isinstance(function.node, ast.FunctionDef):
+        return None
+    if function.kind == "prim_func":
+        found = [function.node]
+    else:
+        inner = (s for s in statements_within(function.node) if isinstance(s, ast.FunctionDef))
+        found = [s for s in inner if any(_is_prim_func(d) for d in s.decorator_list)]
+    lists = [[a.arg for a in (*f.args.posonlyargs, *f.args.args)] for f in found]
+    if not lists or any(len(names) != len(lists[0]) for names in lists) or any(f.args.vararg or f.args.kwonlyargs for f in found):
+        return None
+    return lists[0]
