@@ -5,23 +5,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from tilec.check.checker import check_analysis
-from tilec.check.diagnostic import INFORMATION, Diagnostic
-from tilec.check.settings import Settings, unknown_selectors
-from tilec.evaluate import analyse
-from tilec.source.file import SourceFile
-from tilec.target import chips
-
-from ..releases import discover, manifest
-from . import config as configuration
-from .check_files import Unreadable, find_files, read_text
-from .check_output import FORMATS, FullText, concise, json_text, statistics, summary, wants_colour
-from .config import Config
+from .checking.files import STDIN
+from .formats import DOCUMENTS, FORMATS, render
+from .formats.report import Report, count, fixable, output, severities, statistics, wants_colour
 from .main import EXIT_FAILED, EXIT_FINDINGS, EXIT_OK, UsageError
+
+_SELECTORS = "codes, beginnings of codes, names or families, with commas"
 
 
 def add_parser(subparsers) -> None:
@@ -31,213 +22,151 @@ def add_parser(subparsers) -> None:
         description="Report faults in TileLang kernels. The files are read, never imported or run.",
         epilog="Exit code: 0 nothing found, 1 findings, 2 could not run.",
     )
-    parser.add_argument(
-        "paths", nargs="*", metavar="PATH", help="files and folders; - for standard input (default: the working folder)"
-    )
-    parser.add_argument("--output-format", choices=FORMATS, default="full")
-    for option, what in (
-        ("--select", "check these rules only"),
-        ("--extend-select", "check these rules too"),
-        ("--ignore", "leave these rules out"),
-    ):
-        parser.add_argument(
-            option,
-            action="append",
-            default=[],
-            metavar="RULES",
-            help=f"{what}: codes, beginnings of codes, names or families, with commas",
-        )
-    parser.add_argument(
-        "--target",
-        action="append",
-        default=[],
-        metavar="CHIP",
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="files, notebooks and folders; - for standard input (default: the working folder)")
+    rules = parser.add_argument_group("rules")
+    for option, what in (("--select", "check these rules only"), ("--extend-select", "check these rules too"), ("--ignore", "leave these rules out")):
+        rules.add_argument(option, action="append", default=[], metavar="RULES", help=f"{what}: {_SELECTORS}")
+    rules.add_argument("--config", metavar="FILE", help="read this tile-lsp.toml or pyproject.toml (default: the nearest above each file)")
+    rules.add_argument("--force-exclude", action="store_true", help="leave out what the configuration excludes even if it is named here")
+    kernels = parser.add_argument_group("kernels")
+    kernels.add_argument(
+        "--target", action="append", default=[], metavar="CHIP",
         help="check for this chip (sm_90a ...; repeatable); default: what the kernels are evidently written for",
-    )
-    parser.add_argument(
-        "--tilelang-version",
-        metavar="VERSION",
-        help="check against this release (default: the one installed here, else the newest)",
-    )
-    parser.add_argument(
-        "--instance",
-        action="append",
-        default=[],
-        metavar="CALL",
+    )  # fmt: skip
+    kernels.add_argument("--tilelang-version", metavar="VERSION", help="check against this release (default: the one installed here, else the newest)")
+    kernels.add_argument(
+        "--instance", action="append", default=[], metavar="CALL",
         help="check a kernel at these arguments, 'matmul(1024, 1024, block_N=48)'; repeatable",
-    )
-    parser.add_argument(
-        "--stdin-filename", default="stdin.py", metavar="NAME", help="the name of what comes over standard input"
-    )
-    parser.add_argument("--statistics", action="store_true", help="count findings by rule")
-    parser.add_argument("--exit-zero", action="store_true", help="exit 0 even with findings")
-    parser.add_argument("--config", metavar="FILE", help="read this tile-lsp.toml or pyproject.toml")
-
-
-@dataclass
-class Result:
-    diagnostics: list[Diagnostic] = field(default_factory=list)
-    sources: dict[str, list[str]] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
-    instance_errors: list[list[str]] = field(default_factory=list)  # per file with kernels
-    versions: dict[str, str] = field(default_factory=dict)  # version -> how it was found
-    files: int = 0
-    kernels: int = 0
-    instances: int = 0
-
-
-@dataclass(frozen=True)
-class Checker:
-    """The options of one run, ready to be applied to files."""
-
-    args: argparse.Namespace
-    config: Config
-    targets: tuple[chips.Target, ...]
-    explicit: bool
-
-    def check(self, path: Path, named: bool, result: Result) -> None:
-        try:
-            text = read_text(path)
-        except Unreadable as problem:
-            if named:
-                result.failures.append(str(problem))
-            return
-        name = self.args.stdin_filename if str(path) == "-" else str(path)
-        source = SourceFile(name, text)
-        analysis = analyse(source, instances=tuple(self.args.instance), config_instances=self.config.instances)
-        result.files += 1
-        if analysis.scope is None:
-            return  # no trace of TileLang
-        api, version, how = self._api(Path(name))
-        result.versions.setdefault(version, how)
-        result.kernels += len(analysis.kernels)
-        result.instances += sum(len(k.instances) for k in analysis.kernels)
-        if self.args.instance and analysis.kernels:
-            result.instance_errors.append(list(analysis.instance_errors))
-        result.sources[name] = source.lines
-        result.diagnostics += check_analysis(analysis, self.targets, api, self._settings(Path(name)), self.explicit)
-
-    def _settings(self, path: Path) -> Settings:
-        select = _split(self.args.select) or self.config.select
-        if select:
-            select = (*select, *self.config.extend_select, *_split(self.args.extend_select))
-        ignore = (*self.config.ignore, *_split(self.args.ignore), *self.config.ignored_in(path))
-        return Settings(frozenset(select), frozenset(ignore), self.config.severity)
-
-    def _api(self, path: Path) -> tuple[Any, str, str]:
-        wanted = self.args.tilelang_version or self.config.tilelang_version
-        if wanted:
-            try:
-                api = manifest.load(wanted)
-            except ValueError:
-                raise UsageError(
-                    f"--tilelang-version {wanted}: no such release; known are {', '.join(manifest.versions())}, and "
-                    "latest"
-                ) from None
-            return api, api.version, "chosen"
-        return _found(str(path.absolute().parent))
-
-
-_FOUND: dict[str, tuple[Any, str, str]] = {}
-
-
-def _found(folder: str) -> tuple[Any, str, str]:
-    """The TileLang of a folder: looked for once."""
-    if folder not in _FOUND:
-        found = discover.find(Path(folder))
-        if found is None:
-            _FOUND[folder] = manifest.load("latest"), manifest.latest(), "the newest known; none was found"
-        else:
-            api = discover.api(found)
-            _FOUND[folder] = api, found.version, found.how
-    return _FOUND[folder]
-
-
-def _split(values: list[str]) -> tuple[str, ...]:
-    return tuple(v.strip() for value in values for v in value.split(",") if v.strip())
-
-
-def _targets(args: argparse.Namespace, config: Config) -> tuple[tuple[chips.Target, ...], bool]:
-    names = _split(args.target) or config.targets
-    try:
-        return tuple(chips.find(n) for n in names or chips.DECLARED), bool(names)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
-def _config(args: argparse.Namespace) -> Config:
-    if args.config:
-        path = Path(args.config)
-        if not path.is_file():
-            raise UsageError(f"--config {path}: no such file")
-        return configuration.read(path)
-    first = (
-        Path(args.paths[0]) if args.paths and args.paths[0] != "-" else Path(args.stdin_filename if args.paths else ".")
-    )
-    return configuration.find(first if first.is_dir() else first.parent)
+    )  # fmt: skip
+    shown = parser.add_argument_group("output")
+    shown.add_argument("--output-format", choices=FORMATS, default="full")
+    shown.add_argument("--output-file", metavar="FILE", help="write the findings there instead of to standard output")
+    shown.add_argument("--statistics", action="store_true", help="count findings by rule, and kernels that were wholly analysed")
+    shown.add_argument("--exit-zero", action="store_true", help="exit 0 even with findings")
+    shown.add_argument("--stdin-filename", default="stdin.py", metavar="NAME", help="the name of what comes over standard input")
+    fixes = parser.add_argument_group("fixes")
+    fixes.add_argument("--fix", action="store_true", help="make the fixes that cannot change what a program does")
+    fixes.add_argument("--unsafe-fixes", action="store_true", help="make the other fixes too")
+    fixes.add_argument("--diff", action="store_true", help="print what --fix would change, and change nothing")
+    running = parser.add_argument_group("running")
+    running.add_argument("--watch", action="store_true", help="check again whenever a file changes")
+    running.add_argument("--jobs", type=int, metavar="N", help="processes (default: one a core)")
+    running.add_argument("--cache-dir", metavar="FOLDER", help="keep results there (default: the user's cache folder)")
+    running.add_argument("--no-cache", action="store_true", help="neither use nor keep results of earlier runs")
 
 
 def execute(args: argparse.Namespace) -> int:
-    config = _config(args)
-    for option, selectors in (
-        ("--select", args.select),
-        ("--extend-select", args.extend_select),
-        ("--ignore", args.ignore),
-    ):
-        _check_selectors(option, _split(selectors))
-    for key in ("select", "extend_select", "ignore"):
-        _check_selectors(f"{key.replace('_', '-')} of the configuration", getattr(config, key))
-    targets, explicit = _targets(args, config)
-    checker = Checker(args, config, targets, explicit)
-    result = Result()
-    for path, named in find_files(args.paths or ["."], config):
-        checker.check(path, named, result)
-    if result.instance_errors and all(result.instance_errors):
-        raise UsageError(
-            "--instance: " + "; ".join(dict.fromkeys(e for errors in result.instance_errors for e in errors))
-        )
-    return _report(args, result)
+    if args.jobs is not None and args.jobs < 1:
+        raise UsageError("--jobs takes a number from 1")
+    if args.cache_dir and args.no_cache:
+        raise UsageError("--cache-dir and --no-cache exclude each other")
+    if args.watch:
+        from .checking.watch import watch
+
+        return watch(args, lambda: run(args))
+    return run(args)
 
 
-def _check_selectors(where: str, selectors: tuple[str, ...]) -> None:
-    unknown = unknown_selectors(selectors)
-    if unknown:
-        raise UsageError(
-            f"{where}: no rule, family or code is called {', '.join(unknown)} (tile-lsp rule --all lists them)"
-        )
+def run(args: argparse.Namespace) -> int:
+    from .checking.gather import gather
 
-
-def _report(args: argparse.Namespace, result: Result) -> int:
-    found = result.diagnostics
-    if args.output_format == "json":
-        print(json_text(found))
-    elif args.output_format == "concise":
-        for d in found:
-            print(concise(d))
-    else:
-        text = FullText(result.sources, wants_colour(sys.stdout))
-        for d in found:
-            print(text.render(d) + "\n")
-    if args.statistics and found:
-        print(statistics(found), file=sys.stderr if args.output_format == "json" else sys.stdout)
-    for failure in result.failures:
+    report = gather(args)
+    _refuse_instances(args, report)
+    if args.diff:
+        return _show_diff(report)
+    _show(args, report)
+    for failure in report.failures:
         print(f"tile-lsp: {failure}", file=sys.stderr)
-    if args.output_format != "json":
-        print(_last_line(args, result))
-    if result.failures:
+    if report.failures:
         return EXIT_FAILED
-    findings = any(d.severity != INFORMATION for d in found)
-    return EXIT_FINDINGS if findings and not args.exit_zero else EXIT_OK
+    return EXIT_FINDINGS if report.has_findings and not args.exit_zero else EXIT_OK
 
 
-def _last_line(args: argparse.Namespace, result: Result) -> str:
+def _refuse_instances(args: argparse.Namespace, report: Report) -> None:
+    """Instances that no file has a kernel for."""
+    errors = [r.instance_errors for r in report.results if r.kernels]
+    if args.instance and errors and all(errors):
+        raise UsageError("--instance: " + "; ".join(dict.fromkeys(e for one in errors for e in one)))
+
+
+def _show(args: argparse.Namespace, report: Report) -> None:
+    fixes_stdin = args.fix and STDIN in args.paths
+    document = args.output_format in DOCUMENTS
+    notes = sys.stderr if document or fixes_stdin else sys.stdout
+    report.colour = not args.output_file and wants_colour(notes if fixes_stdin else sys.stdout)
+    text = render(args.output_format, report)
+    if fixes_stdin:
+        _write_fixed(report)
+    if args.output_file:
+        _write(args.output_file, text)
+    elif text or (document and not fixes_stdin):
+        output(text, sys.stderr if fixes_stdin else sys.stdout)
+    if args.statistics:
+        told = statistics(report)
+        if told:
+            output(told, notes)
+    if not document or args.output_file:
+        output(_last_line(args, report), notes)
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text + "\n" if text else "", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--output-file {path}: cannot be written: {error.strerror or error}") from None
+
+
+def _write_fixed(report: Report) -> None:
+    """The fixed text of standard input goes to standard output."""
+    for result in report.results:
+        text = report.texts.get(result.path)
+        if text is not None:
+            sys.stdout.write(result.after if result.before is not None else text)
+
+
+def _show_diff(report: Report) -> int:
+    """What fixes would change. Exit 1 if there is anything."""
+    import difflib
+
+    changed = [r for r in report.results if r.before is not None]
+    for r in changed:
+        assert r.before is not None
+        lines = difflib.unified_diff(r.before.splitlines(keepends=True), r.after.splitlines(keepends=True), r.path, r.path)
+        output("".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines).rstrip("\n"))
+    for failure in report.failures:
+        print(f"tile-lsp: {failure}", file=sys.stderr)
+    fixes = sum(r.fixed for r in changed)
+    told = f"Would fix {count(fixes, 'fault')} in {count(len(changed), 'file')}." if changed else "No fixes to make."
+    print(told, file=sys.stderr)
+    if report.failures:
+        return EXIT_FAILED
+    return EXIT_FINDINGS if changed else EXIT_OK
+
+
+def _last_line(args: argparse.Namespace, report: Report) -> str:
+    """One line about the whole run."""
     where = ", ".join(args.paths) or "this folder"
-    if not result.files:
-        return f"No Python files in {where}." if not result.failures else "Nothing was checked."
-    if not result.versions and not result.diagnostics:
-        return (
-            f"No TileLang kernels in {where} ({result.files} Python file{'s' if result.files != 1 else ''} looked at)."
-        )
-    return summary(
-        result.diagnostics, result.files, result.kernels, result.instances, ", ".join(result.versions) or "not used"
-    )
+    files = report.files
+    if not files:
+        return f"No Python files in {where}." if not report.failures else "Nothing was checked."
+    fixed = sum(r.fixed for r in files)
+    done = f"Fixed {count(fixed, 'fault')} in {count(sum(bool(r.fixed) for r in files), 'file')}. " if fixed else ""
+    if not report.versions and not report.diagnostics:
+        return f"{done}No TileLang kernels in {where} ({count(len(files), 'Python file')} looked at)."
+    kernels, instances = sum(r.kernels for r in files), sum(r.instances for r in files)
+    version = ", ".join(report.versions) or "not used"
+    what = f"{count(len(files), 'file')}, {count(kernels, 'kernel')}, {count(instances, 'instance')}, TileLang {version}"
+    found = severities(report)
+    line = f"{done}Found {found} ({what})." if found else f"{done}No faults found ({what})."
+    return line + _offer(args, report)
+
+
+def _offer(args: argparse.Namespace, report: Report) -> str:
+    """How many of the findings could be fixed."""
+    safe = sum(is_safe for is_safe, _ in fixable(report))
+    unsafe = sum(not is_safe for is_safe, _ in fixable(report))
+    if safe and not args.fix:
+        return f" {safe} can be fixed with --fix."
+    if unsafe and not (args.fix and args.unsafe_fixes):
+        return f" {unsafe} can be fixed with --fix --unsafe-fixes; look at the changes before you keep them."
+    return ""

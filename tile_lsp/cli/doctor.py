@@ -104,10 +104,10 @@ def _tilelang(path: Path) -> Finding:
 
 
 def _configuration(path: Path) -> Finding:
-    from . import config
+    from ..ide import project
 
     try:
-        root = config.find(path).root
+        root = project.find(path if path.is_dir() else path.parent).root
     except Exception as error:
         return Finding("configuration", MISSING, str(error), "correct the file")
     return Finding(

@@ -64,11 +64,11 @@ def _lower(args: argparse.Namespace) -> str:
 
 def _refuse(args: argparse.Namespace, refused: Exception) -> int:
     """The checker's diagnostics as ``check`` shows them, or one paragraph."""
-    from .check_output import concise
+    from .formats.concise import line
 
     diagnostics = getattr(refused, "diagnostics", ())
     for diagnostic in diagnostics:
-        print(concise(diagnostic), file=sys.stderr)
+        print(line(diagnostic), file=sys.stderr)
     if diagnostics:
         print(f"tile-lsp: {args.file} is not lowered because of {len(diagnostics)} error{'s' if len(diagnostics) > 1 else ''}.", file=sys.stderr)
     else:
@@ -127,16 +127,13 @@ def _target(name: str):
 
 
 def _version(text: str) -> str:
-    from ..releases import manifest
+    from .checking.plan import known_version
 
-    try:
-        return manifest.load(text).version if text else ""
-    except ValueError:
-        raise UsageError(f"--tilelang-version {text}: no such release; known are {', '.join(manifest.versions())}, and latest") from None
+    return known_version(text) if text else ""
 
 
 def _read(path: Path) -> str:
-    from .check_files import Unreadable, read_text
+    from .checking.files import Unreadable, read_text
 
     try:
         return read_text(path)
