@@ -15,8 +15,13 @@ HEAD = "import pytest\nimport tilelang\nimport tilelang.testing\nimport tilelang
 
 
 def diagnostics(text: str) -> list[Diagnostic]:
+    return check(text, DECLARED)
+
+
+def check(text: str, targets, explicit: bool = False, version: str = "0.1.15") -> list[Diagnostic]:
+    """Errors and warnings about a file."""
     analysis = analyse(SourceFile("case.py", HEAD + text))
-    found = check_analysis(analysis, [find(t) for t in DECLARED], manifest.load("0.1.15"), explicit=False)
+    found = check_analysis(analysis, [find(t) for t in targets], manifest.load(version), explicit=explicit)
     return [d for d in found if d.severity != INFORMATION]
 
 
@@ -39,6 +44,44 @@ scale.compile(N=64)
 def fetch(D: T.Tensor((2,), T.float32), V: T.Tensor((2,), T.float32), Old: T.Tensor((2,), T.float32)):
     with T.Kernel(1, threads=1):
         Old[0:2] = T.atomic_addx2(D[0:2], V[0:2], return_prev=True)
+''',
+    "a packed operation on what a vector of indices loads": '''
+@T.prim_func
+def add(A: T.Tensor((256,), T.float32), B: T.Tensor((256,), T.float32), C: T.Tensor((256,), T.float32)):
+    with T.Kernel(1, threads=128):
+        pair = T.Ramp(T.get_thread_binding() * 2, 1, 2)
+        C[pair] = T.add2(A[pair], B[pair])
+''',
+    "a slice beyond a tensor whose outside has a value": '''
+@T.prim_func
+def pad(A: T.Tensor((60, 60), T.int32), B: T.Tensor((64, 64), T.int32)):
+    with T.Kernel(1, threads=128):
+        tile = T.alloc_shared((64, 64), T.int32)
+        T.annotate_safe_value({A: -1})
+        T.copy(A[0:64, 0:64], tile)
+        T.copy(tile, B)
+''',
+    "a helper that returns or raises": '''
+def size(names):
+    for name in open(names):
+        if name:
+            return 1
+    raise ValueError(names)
+
+def make(M):
+    @T.prim_func
+    def main(A: T.Tensor((M,), T.float32), B: T.Tensor((M,), T.float32)):
+        with T.Kernel(1, threads=128):
+            acc = T.alloc_shared((M,), T.float32)
+            T.copy(A, acc)
+            T.copy(acc, B)
+
+    return main
+
+@tilelang.testing.requires_rocm
+def test_size():
+    size("names")
+    make(128)
 ''',
     "parameters declared in the body of a prim_func": '''
 @T.prim_func
@@ -147,6 +190,13 @@ def test_metal():
 def test_rocm():
     tilelang.compile(gemm(), out_idx=[2])
 ''',
+    "in a file of tensors on Apple's GPU": '''
+import torch
+
+def run():
+    kernel = tilelang.compile(gemm(), out_idx=[2])
+    return kernel(torch.empty(64, 64, device="mps"), torch.empty(64, 64, device="mps"))
+''',
     "through a helper": '''
 def build(target):
     with target:
@@ -217,3 +267,56 @@ def partial(A: T.Tensor((128, 128), T.float16), B: T.Tensor((128, 128), T.float1
 '''
     found = diagnostics(text)
     assert [(d.name, d.severity) for d in found] == [("copy-extents", "warning"), ("copy-extents", ERROR)]
+
+
+def test_a_kernel_for_a_chip_beyond_the_candidates():
+    """Block-scaled warp instructions exist on sm_120 alone, which no user who names no target is asked about."""
+    text = '''
+@T.prim_func
+def main(A: T.Tensor((128, 64), T.bfloat16), C: T.Tensor((128, 64), T.float32)):
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((128, 64), T.bfloat16)
+        acc = T.alloc_fragment((128, 128), T.float32)
+        T.copy(A, a)
+        T.clear(acc)
+        T.wgmma_gemm(a, a, acc, transpose_B=True)
+        T.wait_wgmma(0)
+        T.copy(acc[:, 0:64], C)
+'''
+    assert [d.name for d in check(text, ("sm_80", "sm_100a"))] == []
+    assert "op-target" in [d.name for d in check(text, ("sm_80",), explicit=True)]
+
+
+@pytest.mark.parametrize(("version", "severity"), [("0.1.13", "warning"), ("0.1.15", ERROR)])
+def test_nan_propagation_of_float32_is_refused_since_0_1_15(version, severity):
+    text = '''
+@T.prim_func
+def main(A: T.Tensor((128, 64), T.float32), C: T.Tensor((128,), T.float32)):
+    with T.Kernel(1, threads=128):
+        a = T.alloc_fragment((128, 64), T.float32)
+        c = T.alloc_fragment((128,), T.float32)
+        T.copy(A, a)
+        T.reduce_max(a, c, dim=1, nan_propagate=True)
+        T.copy(c, C)
+'''
+    assert [(d.name, d.severity) for d in check(text, DECLARED, version=version)] == [("reduce-nan", severity)]
+
+
+def test_a_gemm_of_a_schedule_has_its_barrier_from_it():
+    text = '''
+@T.prim_func
+def main(A: T.Tensor((128, 64), T.bfloat16), B: T.Tensor((128, 64), T.bfloat16), C: T.Tensor((128, 128), T.bfloat16)):
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((128, 64), T.bfloat16)
+        b = T.alloc_shared((128, 64), T.bfloat16)
+        acc = T.alloc_tmem((128, 128), T.float32)
+        out = T.alloc_fragment((128, 128), T.float32)
+        SCHEDULE
+        T.copy(A, a)
+        T.copy(B, b)
+        T.gemm(a, b, acc, transpose_B=True, clear_accum=True)
+        T.copy(acc, out)
+        T.copy(out, C)
+'''
+    assert "tcgen05-mbar" in [d.name for d in diagnostics(text.replace("SCHEDULE", "pass"))]
+    assert diagnostics(text.replace("SCHEDULE", "T.annotate_ws_schedule(T.WSSchedule(num_warps=4, roles=[], pipelines=[], scopes=[]))")) == []

@@ -143,13 +143,15 @@ def _outside(access: Access, buffer: Buffer) -> tuple[str, str] | None:
         if high >= size or low < 0:
             value = high if high >= size else low
             where = f"index {value}" if literal is not None else f"the index reaches {value}, which"
+            # what a loop spread over threads does beyond a fragment's end depends on its layout: no certain fault
+            spread = buffer.scope == FRAGMENT and literal is None and access.place.inside(Parallel)
             effect = (
                 "; the access is guarded: reads give 0, writes vanish"
                 if buffer.scope == GLOBAL
+                else "; the access is not guarded, and what it touches depends on the fragment's layout"
+                if spread
                 else "; the access is not guarded and touches other memory"
             )
-            # what a loop spread over threads does beyond a fragment's end depends on its layout: no certain fault
-            spread = buffer.scope == FRAGMENT and literal is None and access.place.inside(Parallel)
             return (
                 f"{where} is outside of {buffer.name}, whose dimension {dimension} has {size} "
                 f"element{'s' if size != 1 else ''}{effect}",
