@@ -14,7 +14,7 @@ MAX_INSTANCES = 2
 def borrow(definition: KernelDefinition, kernels: list[KernelDefinition], scope: Scope) -> None:
     """Add the calls that a variant of the kernel gets, filled up from the module's names: they show what the kernel does, but prove no fault."""
     function = definition.function
-    if function is None or any(i.origin != "unknown" for i in definition.instances):
+    if function is None or any(i.origin != "unknown" and i.is_known() for i in definition.instances):
         return
     required = _required(function)
     if not required:

@@ -133,9 +133,17 @@ def _call_user(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[
     record = None
     if ev.on_call is not None:
         record = ev.on_call(function, args, kwargs, ev.span(node) if node is not None else None)
-    result = ev.call_function(function, args, kwargs)
-    if record is not None and isinstance(result, Function):
-        result.jit["record"] = record
+    try:
+        result = ev.call_function(function, args, kwargs)
+    except Exception:
+        if record is not None:
+            ev.on_call.keeps_to_itself(record)
+        raise
+    if record is not None:
+        if isinstance(result, Function):
+            result.jit["record"] = record
+        else:
+            ev.on_call.keeps_to_itself(record)
     return result
 
 

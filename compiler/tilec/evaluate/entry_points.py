@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..source.file import SourceFile
-from .blocks import statements_within
 from .definitions import KernelDefinition
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal
 from .scope import Scope
@@ -29,14 +28,19 @@ def run_entry_points(ev: Evaluator, source: SourceFile, scope: Scope, definition
 def _entry_points(source: SourceFile, scope: Scope, definitions: dict[ast.AST, KernelDefinition]) -> Iterator[tuple[Function, list[Any]]]:
     for statement in source.tree.body:
         found = scope.names.get(getattr(statement, "name", ""))
-        if isinstance(statement, ast.FunctionDef) and statement not in definitions:
+        if isinstance(statement, ast.FunctionDef) and (statement not in definitions or is_plain(found)):
             named = statement.name in _NAMES or statement.name.startswith(_PREFIXES)
             if named and isinstance(found, Function) and found.node is statement:
                 yield found, []
         elif isinstance(statement, ast.ClassDef) and statement.name.startswith("Test") and isinstance(found, Class):
             for name, member in list(found.namespace.items()):
-                if name.startswith("test") and isinstance(member, Function) and member.node not in definitions:
+                if name.startswith("test") and isinstance(member, Function) and (member.node not in definitions or is_plain(member)):
                     yield member, [found]
+
+
+def is_plain(function: Any) -> bool:
+    """A test that holds its prim_func itself, and compiles it."""
+    return isinstance(function, Function) and function.kind == "plain"
 
 
 def _run_cases(ev: Evaluator, function: Function, receiver: list[Any]) -> None:
@@ -92,12 +96,7 @@ def _run_class(ev: Evaluator, cls: Class) -> Any:
 
 
 def _names_in(statement: ast.AST) -> set[str]:
-    found: set[str] = set()
-    for inner in (statement, *statements_within(statement)):
-        if isinstance(inner, (ast.FunctionDef, ast.ClassDef)):
-            continue
-        found |= {n.id for n in ast.walk(inner) if isinstance(n, ast.Name)}
-    return found
+    return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
 
 
 __all__ = ["run_entry_points"]

@@ -60,8 +60,10 @@ class Evaluator:
         # Values returned under conditions that are not known, and whether the machine alone decides about them.
         self.returns: list[list[tuple[Any, bool]]] = []
         self.surroundings = Surroundings()  # of the host code that is running
+        self.prim_funcs: list[Function] = []  # in the order of their definition
         self.reporting = False  # problems count only while a kernel or its factory is evaluated for an instance
         self.on_call: Any = None  # called with (function, args, kwargs, span) for every call of a user's function on the host
+        self.api_calls: dict[Any, Any] = {}  # calls of TileLang's names with the forms of their arguments, each once
         self.trail: Any = None  # names and their values by place, for hovers
 
     # -- places and problems ------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import ast
 from typing import Any
 
 from ..source.span import Span
+from .blocks import statements_within
 from .definitions import KernelDefinition, KernelInstance, call_text
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal, Stop
 from .functions import bind_arguments
@@ -29,12 +30,36 @@ class Recorder:
         self.problems = problems
         self.origin = "call"
         self.surroundings = Surroundings()
+        self.owners: dict[ast.AST, KernelDefinition] = {}  # functions inside kernels' functions, once asked for
 
     def __call__(self, function: Function, args: list[Any], kwargs: dict[str, Any], span: Span | None) -> KernelInstance | None:
         instance = self._instance(function, args, kwargs, span)
         if instance is not None:
             self.surroundings.saw(instance, function.kind in ("lazy", "eager"), function.jit.get("target"))
         return instance
+
+    def compiled_inside(self, function: Function, span: Span | None) -> KernelInstance | None:
+        """A prim_func compiled by the very function that defines it: an instance of that function's kernel."""
+        if not self.owners:
+            for definition in self.definitions.values():
+                self.owners.update({s: definition for s in statements_within(definition.node) if isinstance(s, ast.FunctionDef)})
+        definition = self.definitions.get(function.node) or self.owners.get(function.node)
+        if definition is None:
+            return None
+        for known in definition.instances:
+            if known.function is function:
+                return known
+        if sum(i.function.kind == "prim_func" for i in definition.instances) >= MAX_CALL_INSTANCES:
+            return None
+        instance = KernelInstance(call_text(function.name, [], {}), function, [], {}, self.origin, span)
+        definition.instances.append(instance)
+        return instance
+
+    def keeps_to_itself(self, record: KernelInstance) -> None:
+        """A call that gave no prim_func: what the function compiled is what counts."""
+        definition = self.definitions[record.function.node]
+        if record.function.kind == "plain" and any(i.function.kind == "prim_func" for i in definition.instances) and record in definition.instances:
+            definition.instances.remove(record)
 
     def _instance(self, function: Function, args: list[Any], kwargs: dict[str, Any], span: Span | None) -> KernelInstance | None:
         definition = self.definitions.get(function.node)

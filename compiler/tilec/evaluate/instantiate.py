@@ -7,6 +7,7 @@ from typing import Any
 
 from ..ir.buffer import Buffer
 from ..ir.program import TileProgram
+from .blocks import statements_within
 from .calls import PRIM_FUNC_CALL
 from .coverage import gap
 from .definitions import KernelDefinition, KernelInstance
@@ -60,6 +61,7 @@ def _instantiate(analysis: ModuleAnalysis, kernel: KernelDefinition, instance: K
         _apply_out_idx(ev, kernel, program)
     program.attrs.setdefault("incomplete", incomplete)
     program.attrs["problems"] = [] if incomplete is not None and "raises" in incomplete else list(ev.problems)
+    program.attrs["api_calls"] = list(ev.api_calls.values())
     program.attrs["kind"] = kernel.kind
     program.dynamic = symbols_of(program.params)
     return program
@@ -83,10 +85,24 @@ def _trace(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstance, pr
 
 def _call_factory(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstance) -> Any:
     function = instance.function
+    if function.kind == "prim_func":
+        return function
     values, _ = bind_arguments(function, instance.args, instance.kwargs)
     scope = Scope(function.scope, "function", function.source)
     scope.names.update(values)
-    return run_function(ev, function, scope)
+    try:
+        made = run_function(ev, function, scope)
+    except Raised:
+        made = _kept(ev, function)
+        if made is None:
+            raise
+    return made if isinstance(made, Function) or function.kind != "plain" else _kept(ev, function) or made
+
+
+def _kept(ev: Evaluator, function: Function) -> Function | None:
+    """The prim_func that a function which is no factory (a test, say) keeps to itself: the first of them."""
+    inside = set(statements_within(function.node)) if function.kind == "plain" else set()
+    return next((f for f in ev.prim_funcs if f.node in inside), None)
 
 
 def _explain_missing(ev: Evaluator, kernel: KernelDefinition, inner: Any, program: TileProgram) -> None:

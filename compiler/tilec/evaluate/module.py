@@ -29,6 +29,7 @@ class ModuleAnalysis:
     scope: Scope | None = None
     workspace: Workspace | None = None
     instance_errors: list[str] = field(default_factory=list)
+    api_calls: list[Any] = field(default_factory=list)  # of host code, with the forms of their arguments
 
     def kernel(self, name: str) -> KernelDefinition | None:
         """A kernel by name or qualified name."""
@@ -72,6 +73,7 @@ def analyse(source: SourceFile, *, instances: tuple[str, ...] = (), config_insta
         borrow(definition, analysis.kernels, scope)
     _find_stray_launches(ev, source, scope, analysis)
     analysis.api_uses = find_api_uses(source, scope)
+    analysis.api_calls = list(ev.api_calls.values())
     return analysis
 
 
@@ -178,6 +180,12 @@ class _Finder:
     def __call__(self, function: Function, args: Any, kwargs: Any, span: Any) -> None:
         if self.owns(function):
             self.found.append(function)
+
+    def compiled_inside(self, function: Function, span: Any) -> None:
+        """Only kernels' functions are looked for here."""
+
+    def keeps_to_itself(self, record: Any) -> None:
+        """Likewise."""
 
     def kernel_called(self, kernel: Any, given: int, span: Any) -> None:
         """Only kernels' functions are looked for here."""

@@ -9,9 +9,10 @@ from ..ir.expr import Expr
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal
 from .expressions import BINARY, binary_value, evaluate, evaluate_index, scalar_operand, truth
 from .scope import Scope
-from .values import MISSING, Class, Instance, LaunchValue, LoopValue, derived, is_device, is_hardware, is_unknown, same, unknown
+from .values import MISSING, Class, Function, Instance, LaunchValue, LoopValue, derived, is_device, is_hardware, is_unknown, same, unknown
 
 MAX_HOST_ITERATIONS = 300
+MAX_LOOP_STEPS = 20_000  # of one loop of the host: those of reference implementations lead to no kernel
 
 
 def execute(ev: Evaluator, body: list[ast.stmt], scope: Scope) -> None:
@@ -276,6 +277,8 @@ def _if(ev: Evaluator, node: ast.If, scope: Scope) -> None:
     known = truth(ev, cond)
     if known is not None:
         execute(ev, node.body if known else node.orelse, scope)
+    elif in_kernel(ev, scope) and is_hardware(cond):
+        execute(ev, node.orelse if isinstance(node.body[-1], (ast.Raise, ast.Return)) else node.body, scope)
     elif in_kernel(ev, scope):
         from .tile.branches import device_if
 
@@ -349,9 +352,11 @@ def _for(ev: Evaluator, node: ast.For, scope: Scope) -> None:
 
 
 def _host_for(ev: Evaluator, node: ast.For, items: Any, scope: Scope) -> None:
+    before, steps = dict(scope.names), ev.steps_left
     for count, item in enumerate(items):
-        if count >= MAX_HOST_ITERATIONS:
-            break
+        if count >= MAX_HOST_ITERATIONS or (ev.builder is None and steps - ev.steps_left > MAX_LOOP_STEPS):
+            _forget_changes(scope, before)
+            return
         assign_target(ev, node.target, item, scope)
         if not _one_iteration(ev, node.body, scope):
             return
@@ -392,6 +397,11 @@ def _unknown_loop(ev: Evaluator, node: Any, scope: Scope) -> None:
                 ev.returns[-1].append((signal.value, False))
         except Raised:
             pass
+    _forget_changes(scope, before)
+
+
+def _forget_changes(scope: Scope, before: dict[str, Any]) -> None:
+    """After a loop of which not every iteration was run: what it changes is not known."""
     for name, value in scope.names.items():
         if name in before and not same(before[name], value) and isinstance(value, (int, float, str, bool, tuple, Expr)):
             scope.names[name] = unknown(f"{name} is changed in a loop")
@@ -403,7 +413,10 @@ def _while(ev: Evaluator, node: ast.While, scope: Scope) -> None:
 
         device_while(ev, node, scope)
         return
+    before, steps = dict(scope.names), ev.steps_left
     for _ in range(MAX_HOST_ITERATIONS):
+        if ev.builder is None and steps - ev.steps_left > MAX_LOOP_STEPS:
+            break
         known = truth(ev, evaluate(ev, node.test, scope))
         if known is None:
             _unknown_loop(ev, node, scope)
@@ -413,6 +426,7 @@ def _while(ev: Evaluator, node: ast.While, scope: Scope) -> None:
             return
         if not _one_iteration(ev, node.body, scope):
             return
+    _forget_changes(scope, before)
 
 
 # -- blocks -------------------------------------------------------------------------------------------------------------
@@ -480,6 +494,8 @@ def _functiondef(ev: Evaluator, node: ast.FunctionDef, scope: Scope) -> None:
     value: Any = make_function(ev, node, scope)
     for decorator in reversed(node.decorator_list):
         value = decorate(ev, evaluate(ev, decorator, scope), value, decorator)
+    if isinstance(value, Function) and value.kind == "prim_func":
+        ev.prim_funcs.append(value)
     scope.assign(node.name, value)
 
 

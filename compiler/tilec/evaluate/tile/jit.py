@@ -72,7 +72,7 @@ def compile_kernel(ev: Evaluator, b: Bound) -> Any:
             record.options.update({k: v for k, v in b.values.items() if k in b.given and k != "func"})
             ev.surroundings.saw(record, True, b["target"])
         elif function.kind == "prim_func" and ev.on_call is not None:
-            made = ev.on_call(function, [], {}, b.span)
+            made = ev.on_call.compiled_inside(function, b.span)
             if made is not None:
                 ev.surroundings.saw(made, True, b["target"])
         return Compiled(function)
