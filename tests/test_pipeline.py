@@ -5,6 +5,7 @@ import re
 import time
 
 import pytest
+import torch
 
 pytest.importorskip("tvm")
 
@@ -102,7 +103,7 @@ def test_an_extent_that_no_argument_tells_is_refused():
     made = program("""
         N = T.dynamic("n")
         @T.prim_func
-        def k(A: T.Tensor((N * 2,), "float32")):
+        def k(A: T.Tensor((N * N,), "float32")):
             with T.Kernel(N, threads=32) as bx:
                 A[bx] = 1.0
     """)
@@ -121,3 +122,32 @@ def test_a_kernel_that_cannot_be_lowered_says_where():
     with pytest.raises(LoweringError, match="choose a CUDA target") as caught:
         compile_program(made, find("cpu"))
     assert caught.value.span is not None
+
+
+def test_an_extent_follows_from_a_multiple_of_it():
+    made = program("""
+        N = T.dynamic("n")
+        @T.prim_func
+        def k(A: T.Tensor((N * 4 + 1,), "float32")):
+            with T.Kernel(N, threads=32) as bx:
+                A[bx] = 1.0
+    """)
+    plan = plan_arguments(made)
+    assert list(check_arguments(plan, (torch.zeros(17),), "cpu").values()) == [4]
+    with pytest.raises(ArgumentError, match=r"A\.shape\[0\] is expected to equal n \* 4 \+ 1.*but it is 16, not 13"):
+        check_arguments(plan, (torch.zeros(16),), "cpu")
+
+
+def test_an_empty_tensor_has_no_wrong_strides():
+    made = program("""
+        N = T.dynamic("n")
+        @T.prim_func
+        def k(A: T.Tensor((8, N), "float32")):
+            with T.Kernel(1, threads=32) as bx:
+                for i in T.serial(N):
+                    A[0, i] = 1.0
+    """)
+    empty = torch.zeros(0).reshape(8, 0)
+    assert empty.stride() == (1, 1)
+    check_arguments(plan_arguments(made), (empty,), "cpu")
+    compile_program(made, find("cpu")).host_callable()(empty)

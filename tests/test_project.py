@@ -19,19 +19,22 @@ ALLOWED = {
     "tilec.language": {"tilec.source", "tilec.ir"},
     "tilec.evaluate": {"tilec.source", "tilec.ir", "tilec.language"},
     "tilec.target": set(),
-    "tilec.check": {"tilec.source", "tilec.ir", "tilec.language", "tilec.evaluate", "tilec.target"},
+    "tilec.check": {"tilec.source", "tilec.ir", "tilec.language", "tilec.evaluate", "tilec.target", "tilec.analysis"},
     "tilec.analysis": {"tilec.source", "tilec.ir", "tilec.target"},
     "tilec.transform": {"tilec.source", "tilec.ir", "tilec.analysis", "tilec.target"},
     "tilec.emit": {"tilec.source", "tilec.ir", "tilec.analysis", "tilec.target", "tilec.transform", "tilec.tvm_compat"},
     "tilec.build": {"tilec.source", "tilec.ir", "tilec.target"},
     "tilec.runtime": {"tilec.source", "tilec.ir", "tilec.target", "tilec.build", "tilec.emit", "tilec.evaluate", "tilec.pipeline", "tilec.transform"},
+    "tilec.jit": {"tilec.source", "tilec.ir", "tilec.target", "tilec.evaluate", "tilec.check", "tilec.build", "tilec.emit", "tilec.runtime", "tilec.pipeline",
+                  "tilec.transform"},
+    "tilec.served": {"tilec.ir", "tilec.build", "tilec.jit"},
     "tile_lsp.releases": set(),
     "tile_lsp.workers": {"tilec"},
     "tile_lsp.ide": {"tilec", "tile_lsp.releases", "tile_lsp.workers"},
     "tile_lsp.server": {"tilec", "tile_lsp.releases", "tile_lsp.workers", "tile_lsp.ide"},
     "tile_lsp.cli": {"tilec", "tile_lsp.releases", "tile_lsp.workers", "tile_lsp.ide", "tile_lsp.server"},
 }
-STANDARD_LIBRARY_ONLY = ("tilec.source", "tilec.ir", "tilec.language", "tilec.evaluate", "tilec.check", "tilec.target", "tile_lsp.releases")
+STANDARD_LIBRARY_ONLY = ("tilec.source", "tilec.ir", "tilec.language", "tilec.evaluate", "tilec.check", "tilec.target", "tilec.analysis", "tile_lsp.releases")
 OUTSIDE = {"tvm", "tvm_ffi", "torch", "numpy", "rich", "pygls", "lsprotocol", "cuda", "tilelang"}
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ir import dtypes
+from ..ir.affine import linear
 from ..ir.buffer import Buffer
 from ..ir.build import const_int
 from ..ir.evaluate_int import evaluate
@@ -28,11 +29,16 @@ class ArgumentError(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """Where the value of a run-time extent is read: an extent or stride of a tensor, or a scalar argument."""
+    """Where the value of a run-time extent is read: an extent or stride of a tensor, or a scalar argument.
+
+    What is read is ``scale * value + offset``: of a tensor with ``4 * n + 1`` rows n is found too.
+    """
 
     param: int
     field: str  # "shape", "strides" or "value"
     dim: int = 0
+    scale: int = 1
+    offset: int = 0
 
 
 @dataclass
@@ -62,10 +68,20 @@ def plan_arguments(program: TileProgram) -> Plan:
             for dim, e in enumerate(values or ()):
                 if isinstance(e, Var):
                     bound.setdefault(e, Place(i, field, dim))
+    _bind_linear(program, bound)
     for p in program.params:
         for e in (*p.shape, *(p.strides or ())) if isinstance(p, Buffer) else ():
             _require_known(e, p, bound)
     return Plan(program.name, list(program.params), bound)
+
+
+def _bind_linear(program: TileProgram, bound: dict[Var, Place]) -> None:
+    """Extents that occur as ``scale * n + offset`` alone."""
+    for i, p in enumerate(program.params):
+        for dim, e in enumerate(p.shape if isinstance(p, Buffer) else ()):
+            terms, offset = linear(e)
+            if len(terms) == 1 and isinstance(terms[0][0], Var) and terms[0][1] > 0:
+                bound.setdefault(terms[0][0], Place(i, "shape", dim, terms[0][1], offset))
 
 
 def _require_known(e: Expr, p: Buffer | Var, bound: dict[Var, Place]) -> None:
@@ -73,7 +89,7 @@ def _require_known(e: Expr, p: Buffer | Var, bound: dict[Var, Place]) -> None:
         if isinstance(part, Unknown):
             raise LoweringError(f"the shape of {p.name} is not known ({part.reason}); give an instance that fixes the kernel's parameters", p.span)
         if isinstance(part, Var) and part not in bound:
-            raise LoweringError(f"no argument tells the value of {part.name} in the shape of {p.name}: it is never an extent by itself; "
+            raise LoweringError(f"no argument tells the value of {part.name} in the shape of {p.name}: it is never an extent by itself or times a constant; "
                                 "pass it as a scalar parameter", p.span)
 
 
@@ -167,6 +183,16 @@ def check_arguments(plan: Plan, arguments: Sequence[Any], device: str) -> dict[V
     return values
 
 
+def extents_given(plan: Plan, arguments: Sequence[Any]) -> dict[Var, Any]:
+    """The run-time extents that follow from the arguments that are there (None: not yet), unchecked."""
+    found: dict[Var, Any] = {}
+    for v, place in plan.bound.items():
+        p, argument = plan.params[place.param], arguments[place.param]
+        if argument is not None and (isinstance(p, Var) or len(getattr(argument, "shape", ())) == p.ndim):
+            found[v] = _value(plan, arguments, place)
+    return found
+
+
 def _value(plan: Plan, arguments: Sequence[Any], place: Place) -> Any:
     argument = arguments[place.param]
     if place.field == "value":
@@ -175,7 +201,8 @@ def _value(plan: Plan, arguments: Sequence[Any], place: Place) -> Any:
         return argument.stride(place.dim)
     p = plan.params[place.param]
     last = isinstance(p, Buffer) and place.dim == p.ndim - 1
-    return argument.shape[place.dim] * (plan.packed(p) if last and isinstance(p, Buffer) else 1)
+    found = argument.shape[place.dim] * (plan.packed(p) if last and isinstance(p, Buffer) else 1)
+    return (found - place.offset) // place.scale
 
 
 def _check_dtype(plan: Plan, p: Buffer, tensor: Any) -> None:
@@ -197,7 +224,7 @@ def _check_layout(plan: Plan, p: Buffer, tensor: Any, values: dict[Var, int]) ->
     for dim in reversed(range(p.ndim)):
         expected = compact if strides is None else evaluate(strides[dim], values)
         actual = tensor.stride(dim)
-        if actual != expected and tensor.shape[dim] > 1:
+        if actual != expected and tensor.shape[dim] > 1 and tensor.numel():  # an empty tensor has no second element anywhere
             raise ArgumentError(f"{plan.name}.{p.name}.strides[{dim}] is expected to equal {expected}, but it is {actual}"
                                 f"{' (the tensor must be contiguous)' if strides is None else ''}")
         compact *= tensor.shape[dim]

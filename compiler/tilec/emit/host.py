@@ -140,7 +140,11 @@ def _read(b: HostBuilder, place: Place) -> Any:
     if place.field == "shape":
         value = _element(b._shapes[place.param], place.dim)
         ratio = b.plan.packed(p) if place.dim == p.ndim - 1 else 1
-        return value if ratio == 1 else T.binary("mul", value, T.constant(ratio, "int64"))
+        if ratio != 1:
+            value = T.binary("mul", value, T.constant(ratio, "int64"))
+        if place.offset:
+            value = T.binary("sub", value, T.constant(place.offset, "int64"))
+        return value if place.scale == 1 else T.binary("floordiv", value, T.constant(place.scale, "int64"))
     return _stride(b, place.param, p, place.dim)
 
 
@@ -161,8 +165,20 @@ def _check_extents(b: HostBuilder, index: int, p: Buffer) -> None:
     for dim in reversed(range(p.ndim)):
         wanted = strides[dim] if strides is not None else _product(shape[dim + 1:])
         equal = T.binary("eq", _stride(b, index, p, dim), _int64(b, wanted))
-        single = T.binary("le", _element(b._shapes[index], dim), T.constant(1, "int64"))
-        b.require(equal if (const_int(shape[dim]) or 0) > 1 else T.binary("or", single, equal), _stride_message(b.plan, p, dim))
+        if (const_int(shape[dim]) or 0) <= 1:
+            equal = T.binary("or", T.binary("le", _element(b._shapes[index], dim), T.constant(1, "int64")), equal)
+        empty = _empty(b, index, p)
+        b.require(equal if empty is None else T.binary("or", equal, empty), _stride_message(b.plan, p, dim))
+
+
+def _empty(b: HostBuilder, index: int, p: Buffer) -> Any:
+    """Whether a tensor has no elements; None where its extents are constants above zero."""
+    empty: Any = None
+    for dim, e in enumerate(p.shape):
+        if not const_int(e):
+            zero = T.binary("eq", _element(b._shapes[index], dim), T.constant(0, "int64"))
+            empty = zero if empty is None else T.binary("or", empty, zero)
+    return empty
 
 
 def _product(extents: tuple[Expr, ...]) -> Expr:
@@ -192,10 +208,7 @@ def _check_memory(b: HostBuilder, index: int, p: Buffer) -> None:
         same = T.binary("eq", T.struct_get(handle, 0, _DEVICE_ID, "int32"), T.struct_get(b._handles[first], 0, _DEVICE_ID, "int32"))
         b.require(same, A.device_id_message(b.plan, p, b.plan.params[first]))  # type: ignore[arg-type]
     pointer = T.struct_get(handle, 0, _DATA, "handle")
-    empty: Any = None
-    for dim in range(p.ndim):
-        zero = T.binary("eq", _element(b._shapes[index], dim), T.constant(0, "int64"))
-        empty = zero if empty is None else T.binary("or", empty, zero)
+    empty = _empty(b, index, p)
     present = T.logical_not(T.is_null(pointer))
     b.require(present if empty is None else T.binary("or", empty, present), A.null_message(b.plan, p))
     b.pointers[p] = b.bind(p.name, "handle", pointer)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..source.span import Span
 from . import dtypes
-from .expr import COMPARISONS, LOGICAL, Binary, Call, Cast, Const, Expr, Select, Unary, Unknown
+from .expr import COMPARISONS, LOGICAL, Binary, Call, Cast, Const, Expr, Select, Unary, Unknown, Var
 
 
 def const(value: int | float | bool, dtype: str | None = None, span: Span | None = None) -> Const:
@@ -244,4 +244,12 @@ def ceildiv(a: Any, b: Any) -> Expr:
     if isinstance(a, Unknown) or isinstance(b, Unknown):
         return _unknown_result("floordiv", a, b, None)
     a, b = match(a, b)
-    return binary("floordiv", a + (b - 1), b)
+    if dtypes.is_unsigned(b.dtype) or _is_positive(b):
+        return binary("floordiv", a + (b - 1), b)
+    return unary("neg", binary("floordiv", unary("neg", a), b))
+
+
+def _is_positive(e: Expr) -> bool:
+    """Surely above zero: a literal, or a size."""
+    value = const_int(e)
+    return value > 0 if value is not None else isinstance(e, Var) and e.kind in ("dynamic", "const", "size")

@@ -33,6 +33,7 @@ class JITKernel:
         self.latency: float | None = None
         self.ref_latency: float | None = None
         self._launch: Callable[..., None] | None = None
+        self._arguments: Any = None
         outputs = set(program.outputs)
         self._outputs = [i for i, p in enumerate(program.params) if p in outputs]
         self._inputs = [i for i in range(len(program.params)) if i not in self._outputs]
@@ -65,7 +66,7 @@ class JITKernel:
         return (*args, *(kwargs[n] for n in rest if n in kwargs))
 
     def _with_outputs(self, args: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
-        from ..emit.arguments import ArgumentError
+        from ..emit.arguments import ArgumentError, extents_given
 
         if len(args) != len(self._inputs):
             names = ", ".join(self.program.params[i].name for i in self._inputs)
@@ -74,28 +75,17 @@ class JITKernel:
         arguments: list[Any] = [None] * len(self.program.params)
         for i, a in zip(self._inputs, args):
             arguments[i] = a
-        values = self._extents(arguments)
+        values = extents_given(self._plan(), arguments)
         for i in self._outputs:
             arguments[i] = self._empty(self.program.params[i], values, arguments)
         return arguments, [arguments[i] for i in self._outputs]
 
-    def _extents(self, arguments: list[Any]) -> dict[Any, Any]:
-        """Run-time extents, from the arguments that are given."""
-        from ..ir.expr import Var
+    def _plan(self) -> Any:
+        from ..emit.arguments import plan_arguments
 
-        values: dict[Any, Any] = {}
-        for i in self._inputs:
-            p, a = self.program.params[i], arguments[i]
-            if not isinstance(p, Buffer):
-                values[p] = a
-            elif hasattr(a, "shape") and len(a.shape) == len(p.shape):
-                for dim, e in enumerate(p.shape):
-                    if isinstance(e, Var):
-                        values.setdefault(e, a.shape[dim] * (_packed(p) if dim == len(p.shape) - 1 else 1))
-                for dim, e in enumerate(p.strides or ()):
-                    if isinstance(e, Var):
-                        values.setdefault(e, a.stride(dim))
-        return values
+        if self._arguments is None:
+            self._arguments = plan_arguments(self.program)
+        return self._arguments
 
     def _empty(self, output: Buffer, values: dict[Any, Any], arguments: list[Any]) -> Any:
         import torch
@@ -134,9 +124,9 @@ class JITKernel:
             raise CompileError(f"{self.program.name}: {error}") from error
 
     def _checked_on_cpu(self, call: Callable[..., Any]) -> Callable[..., None]:
-        from ..emit.arguments import check_arguments, plan_arguments
+        from ..emit.arguments import check_arguments
 
-        plan = plan_arguments(self.program)
+        plan = self._plan()
 
         def launch(*arguments: Any) -> None:
             check_arguments(plan, arguments, "cpu")

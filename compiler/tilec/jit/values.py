@@ -84,7 +84,7 @@ def to_value(obj: Any) -> Any:
         return {k: to_value(v) for k, v in obj.items()}
     if type(obj) in (set, frozenset, range, slice):
         return obj
-    if hasattr(obj, "__tilec_value__"):
+    if hasattr(type(obj), "__tilec_value__"):
         return obj.__tilec_value__()
     return _foreign(obj)
 

@@ -1,0 +1,219 @@
+"""Kernels compiled and called from Python, on the CPU target: results against torch, arguments, errors, tuning, scripts."""
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from tilec.emit.arguments import ArgumentError
+from tilec.jit import CompileError, JITKernel, compile, jit
+from tilec.jit.autotune import autotune
+from tilec.jit.language import macro, member
+from tilec.jit.trace import prim_func
+
+pytest.importorskip("tvm")
+
+HERE = Path(__file__).parent
+
+
+class _Language:
+    """``T`` as a script sees it."""
+
+    prim_func = staticmethod(prim_func)
+    macro = staticmethod(macro)
+
+    def __getattr__(self, name):
+        return member("tilelang.language", name)
+
+
+T = _Language()
+
+
+@jit(out_idx=[-1], target="llvm")
+def matmul(M, N, K, block=32, dtype="float16"):
+    @T.prim_func
+    def main(A: T.Tensor((M, K), dtype), B: T.Tensor((K, N), dtype), C: T.Tensor((M, N), "float32")):
+        with T.Kernel(T.ceildiv(N, block), T.ceildiv(M, block), threads=128) as (bx, by):
+            a = T.alloc_shared((block, block), dtype)
+            b = T.alloc_shared((block, block), dtype)
+            c = T.alloc_fragment((block, block), "float32")
+            T.clear(c)
+            for k in T.Pipelined(T.ceildiv(K, block), num_stages=2):
+                T.copy(A[by * block, k * block], a)
+                T.copy(B[k * block, bx * block], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * block, bx * block])
+
+    return main
+
+
+@jit(target="llvm")
+def add(A, B, block: int = 64):
+    N = T.const("N")
+    A: T.Tensor((N,), "float32")
+    B: T.Tensor((N,), "float32")
+    C = T.empty((N,), "float32")
+    with T.Kernel(T.ceildiv(N, block), threads=64) as bx:
+        for i in T.Parallel(block):
+            C[bx * block + i] = A[bx * block + i] + B[bx * block + i]
+    return C
+
+
+def _rows(width):
+    count = T.dynamic("count")
+
+    @T.prim_func
+    def main(X: T.Tensor((count, width), "float32"), Y: T.Tensor((count, width), "float32")):
+        with T.Kernel(count, threads=32) as r:
+            for c in T.Parallel(width):
+                Y[r, c] = -X[r, c]
+
+    return main
+
+
+def test_a_factory_gives_a_kernel_that_allocates_its_outputs():
+    kernel = matmul(100, 64, 48)
+    assert isinstance(kernel, JITKernel) and kernel.out_idx == [2]
+    a, b = torch.randn(100, 48).half(), torch.randn(48, 64).half()
+    torch.testing.assert_close(kernel(a, b), a.float() @ b.float(), rtol=1e-3, atol=1e-3)
+    out = torch.empty(100, 64)
+    assert kernel(a, b, out) is out
+    torch.testing.assert_close(out, a.float() @ b.float(), rtol=1e-3, atol=1e-3)
+    assert matmul(100, 64, 48) is kernel and matmul(100, 64, 48, block=16) is not kernel
+
+
+def test_an_eager_kernel_takes_tensors_and_finds_its_constants():
+    for n in (1, 64, 1000):
+        x, y = torch.randn(n), torch.randn(n)
+        assert torch.equal(add(x, y), x + y)
+    assert torch.equal(add(x, y, block=128), x + y)
+    assert len(add._kernels) == 4
+
+
+def test_run_time_extents_need_no_second_kernel():
+    kernel = compile(_rows(48), target="llvm", out_idx=-1)
+    for count in (1, 5, 0, 33):
+        x = torch.randn(count, 48)
+        assert torch.equal(kernel(x), -x)
+
+
+def test_a_kernel_keeps_the_values_its_definition_saw():
+    kernels = [compile(_rows(width), target="llvm") for width in (32, 96)]
+    for width, kernel in zip((32, 96), kernels):
+        x, y = torch.randn(3, width), torch.empty(3, width)
+        kernel(x, y)
+        assert torch.equal(y, -x)
+
+
+def test_deferred_annotations_see_the_enclosing_function():
+    from jit_future import negate
+
+    x = torch.randn(32)
+    assert torch.equal(negate(32)(x), -x)
+
+
+def test_configuration_objects_and_helpers_are_read_from_the_running_program():
+    settings = SimpleNamespace(blocks=[16, 32], scale={"x": 3.0})
+
+    class Helper:
+        offset = 2.0
+
+        def apply(self, value):
+            return value * settings.scale["x"] + self.offset
+
+    helper = Helper()
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(64 // settings.blocks[1], threads=32) as bx:
+            for i in T.Parallel(32):
+                B[bx * 32 + i] = helper.apply(A[bx * 32 + i])
+
+    x = torch.randn(64)
+    torch.testing.assert_close(compile(main, out_idx=[1], target="llvm")(x), x * 3 + 2)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (lambda a, b: (a,), r"main takes 2 arguments \(A, B\); 1 were given"),
+    (lambda a, b: (a, b.float()), r"main\.B\.dtype is expected to be float16, but it is float32"),
+    (lambda a, b: (a[:, :40], b), r"main\.A\.shape\[1\] is expected to equal 48, but it is 40"),
+    (lambda a, b: (a, b.T.contiguous().T), r"main\.B\.strides\[1\] is expected to equal 1.*must be contiguous"),
+    (lambda a, b: (a, 3), r"Expect arg\[1\] \(B\) to be a tensor, but it is int"),
+    (lambda a, b: (a, b.flatten()), r"main\.B\.ndim is expected to equal 2, but it is 1"),
+])
+def test_arguments_that_do_not_fit_are_told(arguments, message):
+    kernel = matmul(100, 64, 48)
+    with pytest.raises(ArgumentError, match=message):
+        kernel(*arguments(torch.zeros(100, 48).half(), torch.zeros(48, 64).half()))
+
+
+def test_a_faulty_kernel_is_refused_with_its_place():
+    @T.prim_func
+    def main(A: T.Tensor((64, 32), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 32), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            T.gemm(a, a, c)
+            T.copy(c, C)
+
+    with pytest.raises(CompileError, match=r"test_jit\.py:\d+:\d+: TL\d+ T\.gemm: A is 64x32, B is 64x32: K differs") as caught:
+        compile(main, target="llvm")
+    assert caught.value.diagnostics[0].span.path.endswith("test_jit.py")
+
+
+def test_positions_of_outputs_are_checked():
+    with pytest.raises(CompileError, match=r"out_idx 5 is no parameter of main, which has 2 \(-2 to 1\)"):
+        compile(_rows(8), out_idx=5, target="llvm")
+
+
+def test_tuning_takes_the_fastest_configuration_that_is_right():
+    tried = []
+
+    def reference(x):
+        tried.append(1)
+        return x * 2
+
+    @autotune(configs=[{"factor": 3.0}, {"factor": 2.0, "block": 16}, {"factor": 2.0}], ref_prog=reference, warmup=1, rep=2)
+    @jit(out_idx=[-1], target="llvm")
+    def scale(n, factor=None, block=32):
+        @T.prim_func
+        def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+            with T.Kernel(T.ceildiv(n, block), threads=32) as bx:
+                for i in T.Parallel(block):
+                    B[bx * block + i] = A[bx * block + i] * factor
+
+        return main
+
+    kernel = scale(256)
+    x = torch.randn(256)
+    assert torch.equal(kernel(x), x * 2)
+    assert kernel.config["factor"] == 2.0 and kernel.latency > 0 and len(tried) == 3
+    assert scale(256) is kernel
+    wrong = scale(256, factor=3.0, block=16)
+    assert torch.equal(wrong(x), x * 3)
+
+
+def test_a_profiler_compares_and_times():
+    profiler = matmul(64, 64, 64).get_profiler()
+    profiler.assert_allclose(lambda a, b: a.float() @ b.float(), rtol=1e-2, atol=1e-2)
+    with pytest.raises(AssertionError, match="elements differ"):
+        profiler.assert_allclose(lambda a, b: a.float() @ b.float() + 1)
+    assert profiler.do_bench(warmup=1, rep=2) > 0
+
+
+def run_script(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "tilec", *arguments], capture_output=True, text=True, timeout=300)
+
+
+def test_a_script_that_imports_tilelang_runs():
+    done = run_script(str(HERE / "jit_script.py"), "2.5")
+    assert (done.returncode, done.stdout) == (0, "right 0.1.15\n"), done.stderr
+
+
+def test_a_missing_script_is_told():
+    done = run_script("no_such_script.py")
+    assert done.returncode == 2 and "there is no file no_such_script.py" in done.stderr
