@@ -13,7 +13,7 @@ from .bounds import Ranges
 from .layout import THREAD, Digit, FragmentLayout
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Part:
     """``weight * ((digit // below) % extent)``, where ``digit`` is a digit of the loop's layout; or, without one, an opaque
     term of value 0 .. extent - 1."""
@@ -35,7 +35,7 @@ class Part:
         return self.digit.scale * self.below
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class DigitSum:
     parts: tuple[Part, ...]
     constant: int = 0
@@ -45,7 +45,7 @@ class DigitSum:
         return self.constant + sum(p.weight * (p.extent - 1) for p in self.parts)
 
     def times(self, factor: int) -> DigitSum:
-        return DigitSum(tuple(replace(p, weight=p.weight * factor) for p in self.parts), self.constant * factor)
+        return DigitSum(tuple(Part(p.weight * factor, p.extent, p.digit, p.below, p.term) for p in self.parts), self.constant * factor)
 
     def __add__(self, other: DigitSum) -> DigitSum:
         return DigitSum(self.parts + other.parts, self.constant + other.constant)
@@ -75,7 +75,7 @@ class DigitSum:
         if sum(p.weight * (p.extent - 1) for p in low) + self.constant % stride >= stride:
             return None
         constant = self.constant // stride if extent is None else self.constant // stride % extent
-        result = DigitSum(tuple(replace(p, weight=p.weight // stride) for p in middle), constant)
+        result = DigitSum(tuple(Part(p.weight // stride, p.extent, p.digit, p.below, p.term) for p in middle), constant)
         if extent is not None and result.largest >= extent:
             return None
         return result

@@ -94,6 +94,7 @@ FAMILIES = (
     "waits",
     "pipelines",
     "parallel",
+    "layouts",
     "capacity",
     "usage",
 )

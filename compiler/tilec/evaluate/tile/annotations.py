@@ -1,11 +1,13 @@
 """Annotations: layouts, rasterisation, hints, pass configurations."""
 from __future__ import annotations
 
+import ast
 from typing import Any
 
-from ...ir.buffer import GLOBAL, Buffer
+from ...ir.buffer import FRAGMENT, GLOBAL, Buffer
+from ...ir.layouts import LayoutValue
 from ..evaluator import Evaluator
-from ..values import is_unknown, plain
+from ..values import Function, Partial, is_unknown, plain
 from .registry import Bound, api
 
 
@@ -29,11 +31,60 @@ def use_swizzle(ev: Evaluator, b: Bound) -> Any:
 @api("annotate_layout", "layout_map allow_reannotation= allow_buffer_region=")
 def annotate_layout(ev: Evaluator, b: Bound) -> Any:
     attrs = _launch_attrs(ev)
-    if attrs is not None and isinstance(b["layout_map"], dict):
-        layouts = attrs.setdefault("layouts", {})
-        layouts.update({k: v for k, v in b["layout_map"].items() if isinstance(k, Buffer)})
-        attrs.setdefault("layout_spans", []).append(b.span)
+    if attrs is None:
+        return None
+    if not isinstance(b["layout_map"], dict):
+        attrs["layouts_unknown"] = True
+        return None
+    places = _value_nodes(b, len(b["layout_map"]))
+    for (key, value), node in zip(b["layout_map"].items(), places):
+        where = ev.span(node) if node is not None else b.where("layout_map")
+        if not isinstance(key, Buffer):
+            attrs["layouts_unknown"] = True
+            continue
+        _check_kind(ev, key, value, where)
+        attrs.setdefault("layouts", {})[key] = value
+        attrs.setdefault("layout_places", {})[key] = where
+    attrs.setdefault("layout_spans", []).append(b.span)
     return None
+
+
+def _value_nodes(b: Bound, count: int) -> list[ast.expr | None]:
+    """The values of a dictionary written at the call, as far as they correspond to what it holds."""
+    node = b.nodes.get("layout_map")
+    if isinstance(node, ast.Dict) and None not in node.keys and len(node.values) == count:
+        return list(node.values)
+    return [None] * count
+
+
+def _check_kind(ev: Evaluator, buffer: Buffer, value: Any, where: Any) -> None:
+    """A fragment needs a T.Fragment; anything else a layout object or a function of its indices."""
+    shown = _kind(value)
+    if shown is None or buffer.attrs.get("reducer"):
+        return
+    related = (("allocated here", buffer.span),) if buffer.span else ()
+    if buffer.scope == FRAGMENT and shown != "a T.Fragment":
+        ev.problem("layout-kind", f"T.annotate_layout: {buffer.name} is a fragment; its layout is a T.Fragment, which says the thread and the "
+                   f"register of every element, not {shown}", where, *related)
+    elif buffer.scope != FRAGMENT and shown not in ("a T.Fragment", "a T.Layout", "a shared memory swizzle", "a function"):
+        ev.problem("layout-kind", f"T.annotate_layout: the layout of {buffer.name} is {shown}; it is a T.Layout, a helper of tilelang.layout "
+                   "or a function of the indices", where, *related)
+
+
+def _kind(value: Any) -> str | None:
+    """What a layout is, in words; None if it is not known."""
+    if isinstance(value, LayoutValue):
+        return {"fragment": "a T.Fragment", "layout": "a T.Layout", "swizzled": "a shared memory swizzle"}.get(value.kind)
+    if isinstance(value, (Function, Partial)):
+        return "a function"
+    if value is None:
+        return "None"
+    value = plain(value)
+    if isinstance(value, str):
+        return f"the string {value!r}"
+    if isinstance(value, (bool, int, float)):
+        return f"the number {value}"
+    return "a list" if isinstance(value, list) else "a tuple" if isinstance(value, tuple) else None
 
 
 @api("annotate_safe_value", "safe_value_map")

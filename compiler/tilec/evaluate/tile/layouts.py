@@ -1,46 +1,103 @@
-"""Layout objects of annotate_layout, by how they were made."""
+"""Layout objects, by how they were made."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ast
 from typing import Any
 
 from ...ir.buffer import Buffer
+from ...ir.build import lift
+from ...ir.expr import Expr, Var
+from ...ir.layouts import LayoutValue
 from ..evaluator import Evaluator
-from ..values import unknown
+from ..values import Function, Native, Partial, is_unknown, plain, unknown
 from .registry import Bound, api
 
+__all__ = ["LayoutValue"]
 
-@dataclass(frozen=True)
-class LayoutValue:
-    """``kind``: ``layout``, ``fragment`` or ``swizzled``; ``shape``, ``function``: of hand-made ones; ``buffer``: of swizzle helpers."""
-
-    kind: str
-    shape: Any = None
-    function: Any = None
-    buffer: Any = None
+_SWIZZLES = ("make_swizzled_layout", "make_full_bank_swizzled_layout", "make_half_bank_swizzled_layout", "make_quarter_bank_swizzled_layout",
+             "make_mma_swizzle_layout", "make_wgmma_swizzled_layout", "make_tcgen05mma_swizzled_layout", "make_volta_swizzled_layout",
+             "make_linear_layout")
 
 
-@api("Layout", "shape forward_fn")
+def _shape(value: Any) -> tuple[Any, ...] | None:
+    if not isinstance(value, (list, tuple)):
+        return None
+    found = tuple(plain(v) for v in value)
+    return None if any(is_unknown(v) for v in found) else found
+
+
+def _variables(shape: tuple[Any, ...] | None) -> tuple[Var, ...]:
+    return tuple(Var("int32", None, f"i{k}", "loop") for k in range(len(shape or ())))
+
+
+def _apply(ev: Evaluator, function: Any, args: tuple[Any, ...]) -> Any:
+    """What a function of the user's gives for symbolic coordinates; unknown if it is no such function."""
+    from ..calls import call_value
+
+    if not isinstance(function, (Function, Native, Partial)):
+        return unknown("layout function")
+    reporting, ev.reporting = ev.reporting, False
+    try:
+        return call_value(ev, function, list(args), {}, None)
+    finally:
+        ev.reporting = reporting
+
+
+def _expressions(value: Any) -> tuple[Expr, ...] | None:
+    values = value if isinstance(value, (list, tuple)) else (value,)
+    if any(is_unknown(v) or not isinstance(v, (int, Expr)) for v in values):
+        return None
+    return tuple(lift(v) for v in values)
+
+
 def layout(ev: Evaluator, b: Bound) -> Any:
-    return LayoutValue("layout", b["shape"], b["forward_fn"])
+    shape = _shape(b["shape"])
+    variables = _variables(shape)
+    index = _expressions(_apply(ev, b["forward_fn"], variables)) if shape is not None else None
+    return LayoutValue("layout", shape, None, variables, index=index)
 
 
-@api("Fragment", "shape forward_fn= forward_thread_fn= replicate= forward_index_fn=")
 def fragment(ev: Evaluator, b: Bound) -> Any:
-    return LayoutValue("fragment", b["shape"], b["forward_thread_fn"] or b["forward_fn"])
+    shape = _shape(b["shape"])
+    variables = _variables(shape)
+    copies = plain(b["replicate"])
+    copies = 1 if copies is None else copies
+    if shape is None or not isinstance(copies, int):
+        return LayoutValue("fragment", shape)
+    replica = Var("int32", None, "rep", "loop") if copies > 1 else None
+    given: tuple[Any, ...] = (*variables, replica) if replica is not None else variables
+    thread: Any = None
+    index: Any = ()
+    if b["forward_fn"] is not None:
+        both = _apply(ev, b["forward_fn"], given)
+        if isinstance(both, (list, tuple)) and len(both) == 2:
+            thread, index = both
+    else:
+        thread = _apply(ev, b["forward_thread_fn"], given)
+        index = _apply(ev, b["forward_index_fn"], variables) if b["forward_index_fn"] is not None else ()
+    where = _expressions(thread)
+    found = where[0] if where is not None and len(where) == 1 else None
+    return LayoutValue("fragment", shape, None, variables, replica, found, _expressions(index), copies)
 
 
 def _swizzled(ev: Evaluator, b: Bound) -> Any:
-    buffer = next((v for v in b.values.values() if isinstance(v, Buffer)), None)
-    return LayoutValue("swizzled", buffer=buffer)
+    values = [v for v in b.values.values() if not isinstance(v, (list, ast.AST))]
+    buffer = next((v for v in values if isinstance(v, Buffer)), None)
+    return LayoutValue("swizzled", buffer=buffer, name=b.name)
+
+
+def _replicated(ev: Evaluator, b: Bound) -> Any:
+    return LayoutValue("fragment", name=b.name)
 
 
 for _module in ("tilelang.layout", "tilelang.language", "tilelang.intrinsics"):
-    for _name in ("make_swizzled_layout", "make_full_bank_swizzled_layout", "make_half_bank_swizzled_layout", "make_quarter_bank_swizzled_layout",
-                  "make_mma_swizzle_layout"):
+    for _name in _SWIZZLES:
         api(_name, "buffer *rest k_major=", _module)(_swizzled)
-for _name, _handler in (("Layout", layout), ("Fragment", fragment)):
-    api(_name, "shape forward_fn= forward_thread_fn= replicate= forward_index_fn=", "tilelang.layout")(_handler)
+for _module in ("tilelang.layout", "tilelang.language"):
+    api("Layout", "shape forward_fn", _module)(layout)
+    api("Fragment", "shape forward_fn= forward_thread_fn= replicate= forward_index_fn=", _module)(fragment)
+    for _name in ("make_fully_replicated_layout_fragment", "make_gemm_fragment_8x8", "make_gemm_fragment_8x8_transposed"):
+        api(_name, "*rest", _module)(_replicated)
 
 
 @api("get_swizzle_layout", "*args", "tilelang.intrinsics")
