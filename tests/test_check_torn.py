@@ -47,3 +47,10 @@ def test_a_name_may_be_bound_where_nothing_parses():
     text = MATMUL + "\nWIDTH = 32 +\n" + WHOLE.replace("2048", "128")
     assert codes(text) == ["syntax-error"]
     assert codes(MATMUL + WHOLE.replace("2048", "128")) and "undefined-name" in codes(MATMUL + WHOLE.replace("2048", "128"))
+
+
+def test_a_line_left_out_above_the_error_accuses_nobody():
+    """An unexpected indentation is repaired from above: the line before it may end another kernel."""
+    whole = MATMUL + WHOLE.replace("WIDTH", "32").replace("2048", "128")
+    text = whole + "\n        stray = 1\n"
+    assert codes(whole) == [] and codes(text) == ["syntax-error"]

@@ -20,9 +20,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from generate import mutants  # noqa: E402
-from mutant import Mutant  # noqa: E402
-from oracle import Oracle  # noqa: E402
+from generate import mutants
+from mutant import Mutant
+from oracle import Oracle
 
 VERDICTS = Path(__file__).resolve().parent / "confirmed.json"
 

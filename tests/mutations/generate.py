@@ -12,11 +12,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import families  # noqa: E402
-from mutant import Mutant, make  # noqa: E402
-from seed import Mutation, Seed, load_seeds  # noqa: E402
+import families
+from mutant import Mutant, make
+from seed import Mutation, Seed, load_seeds
 
-PER_FAMILY = 44
+PER_FAMILY = 30
 Proposal = tuple[Seed, str, str, int, Mutation]
 
 

@@ -195,8 +195,8 @@ def run(job):
 
 def main():
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    import tilelang  # noqa: F401
-    import tilelang.engine.lower  # noqa: F401
+    import tilelang
+    import tilelang.engine.lower
     import tilelang.jit.kernel  # noqa: F401
     import torch  # noqa: F401
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from checked import hits, reports, shown  # noqa: E402
-from confirm import read  # noqa: E402
-from generate import mutants  # noqa: E402
-from mutant import Mutant  # noqa: E402
+from checked import hits, reports, shown
+from confirm import read
+from generate import mutants
+from mutant import Mutant
 
 
 @dataclass

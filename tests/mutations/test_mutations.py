@@ -12,9 +12,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from checked import reports, shown  # noqa: E402
-from recall import measure  # noqa: E402
-from seed import load_seeds  # noqa: E402
+from checked import reports, shown
+from recall import measure
+from seed import load_seeds
 
 FAMILIES = ("api", "jit", "launch", "python", "buffers", "types", "gemm", "tmem", "barriers", "pipelines", "parallel", "copies", "reductions", "atomics",
             "layouts", "capacity")  # fmt: skip

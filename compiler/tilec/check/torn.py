@@ -9,9 +9,12 @@ from .diagnostic import Diagnostic
 
 
 def whole_kernels(analysis: Any) -> list[Any]:
-    """The kernels without a syntax error inside."""
+    """The kernels without a syntax error inside, and without a line that was left out for one after them."""
     broken = [span.line for _, span in analysis.source.syntax_errors]
-    return [k for k in analysis.kernels if not any(k.first_line <= line <= k.span.end_line for line in broken)]
+    if not broken:
+        return list(analysis.kernels)
+    inside = [k for k in analysis.kernels if not any(k.first_line <= line <= k.span.end_line for line in broken)]
+    return [k for k in inside if not analysis.source.is_torn(k.outermost)]
 
 
 def without_follow_ons(found: list[Diagnostic], source: SourceFile) -> list[Diagnostic]:

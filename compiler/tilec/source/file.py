@@ -40,6 +40,10 @@ class SourceFile:
         self._memory = {key: value for key, value in previous._memory.items() if key[1] in kept}
         return found
 
+    def is_torn(self, statement: ast.stmt) -> bool:
+        """Whether a top-level statement of the tree is not what the text says, because something did not parse."""
+        return self._is_torn(statement, self._parsed)
+
     def _is_torn(self, statement: ast.stmt, parsed: ParseResult) -> bool:
         """Whether the text of a statement is not what its tree was made from."""
         if not parsed.errors:

@@ -5,6 +5,7 @@ import ast
 import warnings
 from dataclasses import dataclass
 
+_MISPLACED = ("unexpected indent", "unindent does not match any outer indentation level")
 MAX_REPAIRS = 12  # a file with more broken statements than this is being torn apart, not edited
 
 
@@ -42,7 +43,7 @@ def parse(text: str, previous: ParseResult | None = None) -> ParseResult:
         assert error is not None
         if not errors or errors[-1].line != error.line:
             errors.append(error)
-        if not _blank(lines, error.line):
+        if not (_leave_out(lines, error) if error.message in _MISPLACED else _blank(lines, error.line)):
             break
     return ParseResult(_longest_prefix(lines), tuple(errors), None)
 
@@ -67,6 +68,18 @@ def _try_parse(text: str) -> tuple[ast.Module | None, SyntaxProblem | None]:
         return None, SyntaxProblem(error.msg or "invalid syntax", line, column, end_line, end_column)
     except (ValueError, RecursionError, MemoryError, SystemError) as error:  # SystemError: CPython issue 106905
         return None, SyntaxProblem(f"cannot parse: {error}", 1, 1, 1, 2)
+
+
+def _leave_out(lines: list[str], error: SyntaxProblem) -> bool:
+    """Empty a line at a depth where none can stand, and what follows at that depth or deeper: a ``pass`` could not stand there either."""
+    index = error.line - 1
+    if index >= len(lines) or not lines[index].strip():
+        return False
+    depth = len(lines[index]) - len(lines[index].lstrip())
+    while index < len(lines) and (not lines[index].strip() or len(lines[index]) - len(lines[index].lstrip()) >= depth):
+        lines[index] = ""
+        index += 1
+    return True
 
 
 def _blank(lines: list[str], number: int) -> bool:

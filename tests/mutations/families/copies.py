@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from seed import Mutation, Seed
+from seed import Seed
 
 from . import one, operator
 
