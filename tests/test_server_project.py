@@ -49,3 +49,19 @@ async def test_a_senseless_configuration_is_told_once_and_not_obeyed(client, tmp
     await editor.diagnostics(lambda d: d)
     told = [m.message for m in client.messages if "ignroe" in m.message]
     assert len(told) == 1 and "did you mean ignore?" in told[0]
+
+
+@pytest.mark.asyncio
+async def test_targets_excluded_files_and_the_lowest_release(client, tmp_path):
+    clusters = MATMUL.replace("threads=", "cluster_dims=2, threads=")
+    assert clusters != MATMUL
+    (tmp_path / "tile-lsp.toml").write_text('targets = ["sm_80"]\nexclude = ["generated"]\n', encoding="utf-8")
+    (tmp_path / "requirements.txt").write_text("tilelang>=0.1.8\n", encoding="utf-8")
+    (tmp_path / "generated").mkdir()
+    await begin(client, tmp_path, loweredInHover=False, tilelangVersion="")
+    found = await Editor(client, tmp_path / "a.py", clusters).diagnostics(lambda d: d)
+    assert any("sm_80" in d.message for d in found)
+    assert await Editor(client, tmp_path / "generated" / "b.py", FAULTY).diagnostics() == []
+    newer = MATMUL + "\n\nname = T.tcgen05_gemm\n"
+    (only,) = await Editor(client, tmp_path / "c.py", newer).diagnostics(lambda d: d)
+    assert only.severity == types.DiagnosticSeverity.Warning and "0.1.8" in only.message

@@ -83,7 +83,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _refuse_instances(args: argparse.Namespace, report: Report) -> None:
-    """Instances that no file has a kernel for."""
+    """Instances that no file has a kernel for, or that do not fit the kernel."""
+    wrong = [f"{r.path}: {w}" for r in report.results for w in r.wrong_instances]
+    if wrong:
+        raise UsageError("--instance: " + "; ".join(wrong))
     errors = [r.instance_errors for r in report.results if r.kernels]
     if args.instance and errors and all(errors):
         raise UsageError("--instance: " + "; ".join(dict.fromkeys(e for one in errors for e in one)))

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from importlib import metadata, util
 from pathlib import Path
 
-from .main import EXIT_OK
+from .main import EXIT_OK, UsageError
 
 OK, MISSING, NOTE = "ok", "missing", "note"
 
@@ -39,6 +39,8 @@ def add_parser(subparsers) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
+    if not Path(args.path).exists():
+        raise UsageError(f"{args.path}: no such file or folder")
     findings = examine(Path(args.path))
     if args.output_format == "json":
         print(json.dumps([asdict(f) for f in findings], indent=2))

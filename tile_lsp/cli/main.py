@@ -6,7 +6,6 @@ import gc
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
 DEBUG_VARIABLE = "TILE_LSP_DEBUG"
@@ -50,6 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _quiet_pipe()
     except Exception as error:
         if debug:
+            import traceback
+
             traceback.print_exc()
         print(f"tile-lsp: {_paragraph(error)}", file=sys.stderr)
         return EXIT_FAILED

@@ -10,6 +10,8 @@ from tilec.check import registry
 
 from .main import EXIT_OK, UsageError
 
+_STYLES = {"error": "red", "warning": "yellow", "information": "cyan"}
+
 
 def add_parser(subparsers) -> None:
     parser = subparsers.add_parser(
@@ -48,9 +50,21 @@ def _list(output_format: str) -> None:
     if output_format == "json":
         print(json.dumps([registry.describe(name) for name in registry.BY_NAME], indent=2))
         return
-    family = ""
+    _table()
+
+
+def _table() -> None:
+    """The rules in columns; summaries are wrapped to the terminal, and not at all where the output is a file or pipe."""
+    import sys
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=200)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("code", "rule", "family", "severity", "summary"):
+        table.add_column(title, no_wrap=title != "summary")
     for rule in registry.BY_NAME.values():
-        if rule.family != family:
-            family = rule.family
-            print(f"{family}:")
-        print(f"  {rule.code} {rule.name:26} {rule.severity:11} {rule.summary}")
+        table.add_row(rule.code, rule.name, rule.family, Text(rule.severity, style=_STYLES[rule.severity]), rule.summary)
+    console.print(table)

@@ -14,31 +14,37 @@ from .preferences import Preferences
 
 @dataclass(frozen=True)
 class Environment:
-    """``api``: the names of ``version``; ``how``: where that version comes from, one phrase."""
+    """``api``: the names of ``version``; ``how``: where that version comes from, one phrase; ``lowest``: the names of the oldest
+    release that the project allows, if that is another."""
 
     api: Any
     version: str
     how: str
     targets: tuple[str, ...] = chips.DECLARED
+    lowest: Any = None
 
 
 def for_document(path: str, preferences: Preferences) -> Environment:
-    return _environment(str(Path(path).parent), preferences.tilelang_version, preferences.interpreter, preferences.target)
+    targets = (preferences.target,) if preferences.target else preferences.targets or chips.DECLARED
+    return _environment(str(Path(path).parent), preferences.tilelang_version, preferences.interpreter, targets)
 
 
 @lru_cache(maxsize=64)
-def _environment(folder: str, version: str, interpreter: str, target: str) -> Environment:
-    targets = (target,) if target else chips.DECLARED
+def _environment(folder: str, version: str, interpreter: str, targets: tuple[str, ...]) -> Environment:
     if version:
         try:
             api = manifest.load(version)
             return Environment(api, api.version, "chosen in the settings", targets)
         except ValueError:
             pass  # no release number: reported where the setting was read
-    found = discover.find(Path(folder), interpreter or None)
+    finder = discover.Finder(interpreter or None)
+    found = finder.find(Path(folder))
+    oldest = finder.lowest_allowed(Path(folder)) if found is None or not found.is_tree else None
+    version = found.version if found is not None else manifest.latest()
+    lowest = manifest.load(oldest) if oldest and oldest != version else None
     if found is not None:
-        return Environment(discover.api(found), found.version, found.how, targets)
-    return Environment(manifest.load("latest"), manifest.latest(), "the newest release known; none was found", targets)
+        return Environment(discover.api(found), version, found.how, targets, lowest)
+    return Environment(manifest.load("latest"), version, "the newest release known; none was found", targets, lowest)
 
 
 def forget() -> None:

@@ -32,15 +32,15 @@ def check(analysis: Any, environment: Environment, preferences: Preferences, pro
     from tilec.check.settings import Settings
     from tilec.target import chips
 
-    if analysis.scope is None:
+    if analysis.scope is None or preferences.excluded:
         return []
     settings = Settings(frozenset(preferences.select), frozenset(preferences.ignore), dict(preferences.severities))
     targets = [chips.find(t) for t in environment.targets]
     dependencies = cache.dependencies(analysis.source, analysis.kernels)
     taken = {name: _taken(cache, analysis.source, key, used) for name, (key, used) in dependencies.items()}
     fresh = [k for k in analysis.kernels if taken.get(k.qualname) is None]
-    found = check_analysis(replace(analysis, kernels=fresh), targets, environment.api, settings, explicit=bool(preferences.target),
-                           programs=programs)
+    found = check_analysis(replace(analysis, kernels=fresh), targets, environment.api, settings, programs=programs,
+                           explicit=bool(preferences.target or preferences.targets), lowest=environment.lowest)
     for kernel in fresh:
         if kernel.qualname in dependencies:
             key, used = dependencies[kernel.qualname]

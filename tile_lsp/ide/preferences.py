@@ -9,6 +9,7 @@ from typing import Any
 
 from tilec.target import chips
 
+from ..releases import manifest
 from . import project
 from .project import Config
 
@@ -19,6 +20,8 @@ class Preferences:
     there is one; ``tilelang_version``: "" for the one found; ``interpreter``: the client's Python."""
 
     target: str = ""
+    targets: tuple[str, ...] = ()  # the project's: what is checked where the user chose none
+    excluded: bool = False  # the project leaves the file out
     run_target: str = ""
     tilelang_version: str = ""
     interpreter: str = ""
@@ -37,6 +40,8 @@ def of_project(path: str, chosen: Preferences) -> tuple[Preferences, str]:
     config, complaint = _project(file.parent)
     return replace(
         chosen,
+        targets=config.targets,
+        excluded=config.is_excluded(file),
         tilelang_version=chosen.tilelang_version or config.tilelang_version,
         config_instances=config.instances,
         select=chosen.select or ((*config.select, *config.extend_select) if config.select else ()),
@@ -100,7 +105,10 @@ def _convert(name: str, value: Any) -> Any:
         return seconds
     if not isinstance(value, str):
         raise ValueError(f"expected a text, not {value!r}")
-    return _target(name, value.strip()) if name in ("target", "run_target") else value.strip()
+    text = value.strip()
+    if name == "tilelang_version":
+        return _version(text)
+    return _target(name, text) if name in ("target", "run_target") else text
 
 
 def _target(name: str, text: str) -> str:
@@ -110,3 +118,9 @@ def _target(name: str, text: str) -> str:
     if name == "run_target" and text == "cuda":
         return text
     return chips.find(text).name
+
+
+def _version(text: str) -> str:
+    if text and text != "latest" and not manifest.is_known(text):
+        raise ValueError(f"there is no TileLang {text}; known are {', '.join(manifest.versions())}")
+    return text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 
@@ -25,6 +24,8 @@ def cache_folder() -> Path:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Others see the old file or the new one, never a part. The mode of an existing file is kept; a link stays a link."""
+    import tempfile
+
     path = path.resolve()
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

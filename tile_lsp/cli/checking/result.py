@@ -24,7 +24,8 @@ class FileResult:
     version: str = ""  # of TileLang, "" if the file does not use it
     how: str = ""  # where that version comes from
     gaps: list[tuple[str, str]] = field(default_factory=list)  # kernels that are not wholly known, and why (with coverage only)
-    instance_errors: list[str] = field(default_factory=list)
+    instance_errors: list[str] = field(default_factory=list)  # calls of the command line that reach no kernel of the file
+    wrong_instances: list[str] = field(default_factory=list)  # those that reach one and do not fit its parameters
     failure: str = ""
     fixed: int = 0
     before: str | None = None  # the text that fixes changed, None if they changed nothing
@@ -48,6 +49,7 @@ def pack(result: FileResult) -> Packed:
         "how": result.how,
         "gaps": result.gaps,
         "instance_errors": result.instance_errors,
+        "wrong_instances": result.wrong_instances,
         "failure": result.failure,
         "fixed": result.fixed,
         "before": result.before,
@@ -68,6 +70,7 @@ def unpack(path: str, packed: Packed) -> FileResult:
         packed["how"],
         [(kernel, reason) for kernel, reason in packed["gaps"]],
         packed["instance_errors"],
+        packed["wrong_instances"],
         packed["failure"],
         packed["fixed"],
         packed["before"],
@@ -90,7 +93,8 @@ def _pack_span(s: Span, paths: list[str]) -> list[Any]:
 
 def _unpack_span(packed: list[Any], paths: list[str]) -> Span:
     caller = _unpack_span(packed[5], paths) if len(packed) > 5 else None
-    return Span(paths[packed[0]], *packed[1:5], caller)
+    line, column, end_line, end_column = packed[1:5]
+    return Span(paths[packed[0]], line, column, end_line, end_column, caller)
 
 
 def _pack_diagnostic(d: Diagnostic, paths: list[str]) -> list[Any]:

@@ -34,7 +34,8 @@ def _suite(root: ElementTree.Element, path: str, found: list[Diagnostic], failur
     hints = sum(d.severity == INFORMATION for d in found)
     tests = len(found) + bool(failure) or 1
     numbers = {"tests": tests, "failures": len(found) - hints, "errors": int(bool(failure)), "skipped": hints}
-    suite = ElementTree.SubElement(root, "testsuite", name=_clean(path), package="tile-lsp", **{k: str(v) for k, v in numbers.items()})
+    attributes = {"name": _clean(path), "package": "tile-lsp", **{k: str(v) for k, v in numbers.items()}}
+    suite = ElementTree.SubElement(root, "testsuite", attributes)
     for d in found:
         case = _case(suite, path, f"{d.code} {d.name}", d.span.line)
         place = f"{shown_path(d.span.path)}:{d.span.line}:{d.span.column}"
