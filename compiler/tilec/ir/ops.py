@@ -57,11 +57,12 @@ OPS: dict[str, OpSpec] = {
     "set_max_nreg": OpSpec((), (), ("count", "increase"), "setmaxnreg", sync=True),
     "print": OpSpec(("src",), (), ("value", "message"), "print a buffer or value from the device"),
     "device_assert": OpSpec((), (), ("condition", "message"), "trap when the condition is false"),
-    # Known to the checker only.
-    "reducer_init": OpSpec((), ("reducer",), ("value",), "open a reduction; value (or None) is combined once", lowered=False),
-    "reducer_update": OpSpec((), ("target",), ("value",), "combine value into one element of a reducer", lowered=False),
+    "reducer_init": OpSpec((), ("reducer",), ("value",), "open a reduction; value (or None) is combined once"),
+    "reducer_update": OpSpec((), ("target",), ("value",), "combine value into one element of a reducer"),
     "finalize_reducer": OpSpec(("reducer",), ("dst",), ("batch",), "close a reduction and write its result to dst; dst None: in "
-                               "place, as releases before 0.1.14 do", lowered=False),
+                               "place, as releases before 0.1.14 do"),
+    "collect_partial": OpSpec(("src",), ("dst",), ("kind",), "partial results of all threads to shared memory (made by lowering)"),
+    # Known to the checker only.
     "gemm_sp": OpSpec(("A", "E", "B", "C"), ("C",), ("transpose_A", "transpose_E", "transpose_B", "policy", "clear_accum", "wg_wait"),
                       "C[M,N] += op(A)[M,K] @ op(B)[K,N] with 2:4 sparse A: A holds the K/2 kept elements, E their positions",
                       lowered=False),

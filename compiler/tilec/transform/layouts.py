@@ -290,12 +290,14 @@ def loop_ranges(loop: Parallel) -> Ranges:
 
 def needs_every_thread(loop: Parallel) -> bool:
     """A loop that fills private arrays element by element is run in full by each thread."""
-    return any(isinstance(s, Store) and s.buffer.scope == "local" and any(
+    return not loop.attrs.get("accumulates") and any(isinstance(s, Store) and s.buffer.scope == "local" and any(
         isinstance(x, Var) and x in loop.vars for i in s.indices for x in walk_expr(i)) for s in walk_statements(loop.body))
 
 
 def updates_memory(loop: Parallel) -> bool:
     """Whether it writes memory that it also reads, or atomically: copies of an iteration would then disturb each other."""
+    if loop.attrs.get("accumulates"):
+        return True
     read, written = set(), set()
     for s in walk_statements(loop.body):
         if isinstance(s, Store):

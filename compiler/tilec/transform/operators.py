@@ -19,6 +19,7 @@ from .matrix.barriers import BARRIER_OPS, lower_barrier_op
 from .matrix.device import function
 from .matrix.tensor_memory import lower_tensor_memory_copy
 from .parallel import lower_parallel
+from .reducers import lower_collection
 from .unit import unit
 
 if TYPE_CHECKING:
@@ -70,6 +71,11 @@ def _commit_group(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list
 
 def _nothing(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
     return []
+
+
+def _collect(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    lowering._converged(op, divergent, "T.finalize_reducer")
+    return lower_collection(op, lowering.state)
 
 
 def _tensor_copy(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
@@ -124,5 +130,5 @@ def _print_all(op: TileOp, src: Region, lowering: ThreadLowering) -> Stmt:
 _OPERATORS: dict[str, Callable[[TileOp, ThreadLowering, bool], list[Stmt]]] = {
     "sync_threads": _sync_threads, "sync_warp": _sync_warp, **dict.fromkeys(BARRIER_OPS, _barrier), "ptx_wait_group": _wait_group,
     "ptx_commit_group": _commit_group, "wait_wgmma": _nothing, "set_max_nreg": _nothing, "deallocate_tmem": _nothing, "copy": _tensor_copy,
-    "print": _debugging, "device_assert": _debugging,
+    "collect_partial": _collect, "print": _debugging, "device_assert": _debugging,
 }

@@ -30,6 +30,7 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     Pass("refuse-unknown", LOWER, "refuse values that static evaluation could not know, and operators without a lowering", "legalize:refuse_unknown"),
     Pass("canonical-indices", LOWER, "negative indices count from the end; views become accesses to their storage", "legalize:canonical_indices"),
+    Pass("open-reducers", LOWER, "reducers become partial results of each thread and their combination", "reducers:open_reducers"),
     Pass("software-pipeline", OPTIMIZE, "pipelined loops prefetch with cp.async into multiple buffers", "software_pipeline:pipeline_loops"),
     Pass("expand-tiles", LOWER, "copies, fills, transposes, scans and atomics become parallel loops", "expand:expand_tiles"),
     Pass("guard-accesses", LOWER, "reads outside a tensor give 0, writes vanish, unless proven inside", "guard:guard_accesses"),
@@ -39,7 +40,10 @@ PASSES: tuple[Pass, ...] = (
     Pass("plan-shared-memory", OPTIMIZE, "places in the block's pool by liveness", "shared_memory:plan_shared_memory"),
     Pass("insert-barriers", OPTIMIZE, "block barriers where threads exchange data through memory", "barriers:insert_barriers"),
 )
-CPU_PASSES: tuple[Pass, ...] = (Pass("lower-loops", LOWER, "tile operators become loops over whole tiles", "cpu_passes:lower_loops"),)
+CPU_PASSES: tuple[Pass, ...] = (
+    Pass("open-reducers", LOWER, "reducers become arrays that loops accumulate in", "reducers:open_reducers"),
+    Pass("lower-loops", LOWER, "tile operators become loops over whole tiles", "cpu_passes:lower_loops"),
+)
 
 
 def passes_for(target: Target) -> tuple[Pass, ...]:
