@@ -6,13 +6,13 @@ from typing import Any
 from .. import tvm_compat as T
 from ..ir import dtypes
 from ..ir.expr import Call
+from ..transform.errors import LoweringError
 
 # Names with a function of the same name in TIRx.
 _SAME = ("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan",
          "asinh", "acosh", "atanh", "floor", "ceil", "trunc", "round", "nearbyint", "abs", "pow", "atan2", "hypot", "copysign",
          "isnan", "sigmoid", "erf")
-_FAST = {"__exp": "exp", "__exp10": "exp10", "__log": "log", "__log2": "log2", "__log10": "log10", "__sin": "sin", "__cos": "cos", "__tan": "tan",
-         "ieee_fsqrt": "sqrt", "ieee_frsqrt": "rsqrt"}
+_FAST = {"__exp": "exp", "__exp10": "exp10", "__log": "log", "__log2": "log2", "__log10": "log10", "__sin": "sin", "__cos": "cos", "__tan": "tan"}
 _IEEE = {"ieee_add": "add", "ieee_sub": "sub", "ieee_mul": "mul", "ieee_fdiv": "div"}
 _NARROW = ("float16", "bfloat16")  # computed in float32 and rounded
 
@@ -59,12 +59,37 @@ def _exp10(e: Call, args: list[Any]) -> Any:
     return value if kind == e.dtype else T.cast(e.dtype, value)
 
 
+def _to_nearest(make: Any) -> Any:
+    """Rounded operations: a CPU rounds to nearest; the other modes exist on a GPU only."""
+    def checked(e: Call, args: list[Any]) -> Any:
+        mode = (e.attrs or {}).get("mode", "rn")
+        if mode != "rn":
+            raise LoweringError(f"T.{e.op} with rounding mode {mode!r} runs on a GPU only", e.span)
+        return make(e, args)
+
+    return checked
+
+
+def _fma(e: Call, args: list[Any]) -> Any:
+    if not dtypes.is_float(e.dtype):
+        return T.binary("add", T.binary("mul", args[0], args[1]), args[2])
+    if e.dtype == "float64":
+        return T.extern("fma", "float64", args)
+    value = T.extern("fmaf", "float32", [T.cast("float32", a) for a in args])
+    return value if e.dtype == "float32" else T.cast(e.dtype, value)
+
+
+_ROUNDED: dict[str, Any] = {
+    **{name: (lambda e, args, op=op: T.binary(op, args[0], args[1])) for name, op in _IEEE.items()},
+    "ieee_frcp": lambda e, args: T.binary("div", T.constant(1.0, e.dtype), args[0]), "ieee_fsqrt": _make("sqrt"), "ieee_frsqrt": _make("rsqrt"),
+    "ieee_fmaf": _fma,
+}
+
 TIR_FUNCTIONS: dict[str, Any] = {
     **{name: _make(name) for name in _SAME},
     **{name: _make(target) for name, target in _FAST.items()},
-    **{name: (lambda e, args, op=op: T.binary(op, args[0], args[1])) for name, op in _IEEE.items()},
+    **{name: _to_nearest(make) for name, make in _ROUNDED.items()}, "fma": _fma,
     **dict.fromkeys(("isnan", "isinf", "isfinite"), _predicate),
-    "ieee_frcp": lambda e, args: T.binary("div", T.constant(1.0, e.dtype), args[0]),
     "fmod": _fmod, "exp10": _exp10, "__exp10": _exp10,
     "reinterpret": lambda e, args: T.math("reinterpret", (e.dtype, args[0])),
 }

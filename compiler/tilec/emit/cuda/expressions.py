@@ -11,6 +11,7 @@ from ...ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unk
 from ...transform.errors import LoweringError
 from . import types
 from .functions import FLOAT_FUNCTIONS, PREDICATES
+from .intrinsics import INTRINSICS
 
 _SYMBOL = {"add": "+", "sub": "-", "mul": "*", "div": "/", "truncdiv": "/", "truncmod": "%", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
            "ne": "!=", "and": "&&", "or": "||", "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>"}
@@ -210,6 +211,8 @@ def _call(p: ExpressionPrinter, e: Call, level: int) -> str:
         return PREDICATES[e.op](p, e)
     if e.op == "abs" and not dtypes.is_float(e.dtype):
         return f"static_cast<{p.type(e.dtype)}>(abs({p.text(e.args[0])}))"
+    if e.op in INTRINSICS:
+        return INTRINSICS[e.op](p, e)
     function = FLOAT_FUNCTIONS.get(e.op)
     if function is None:
         raise LoweringError(f"T.{e.op} cannot be compiled for CUDA yet", e.span)

@@ -11,8 +11,6 @@ _PLAIN = ("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqr
           "asinh", "acosh", "atanh", "erf", "floor", "ceil", "trunc", "round", "nearbyint", "pow", "fmod", "atan2", "hypot", "copysign")
 _FAST = {"__exp": "__expf", "__exp10": "__exp10f", "__log": "__logf", "__log2": "__log2f", "__log10": "__log10f", "__sin": "__sinf", "__cos": "__cosf",
          "__tan": "__tanf"}
-_IEEE = {"ieee_add": "__fadd_rn", "ieee_sub": "__fsub_rn", "ieee_mul": "__fmul_rn", "ieee_fdiv": "__fdiv_rn", "ieee_fsqrt": "__fsqrt_rn",
-         "ieee_frcp": "__frcp_rn", "ieee_frsqrt": "__frsqrt_rn"}
 
 
 def _plain(name: str) -> Any:
@@ -29,8 +27,7 @@ def _sigmoid(dtype: str, args: list[str]) -> str:
 
 
 FLOAT_FUNCTIONS: dict[str, Any] = {
-    **{name: _plain(name) for name in _PLAIN}, "abs": _plain("fabs"), **{name: _named(cuda) for name, cuda in _FAST.items()},
-    **{name: _named(cuda) for name, cuda in _IEEE.items()}, "sigmoid": _sigmoid,
+    **{name: _plain(name) for name in _PLAIN}, "abs": _plain("fabs"), **{name: _named(cuda) for name, cuda in _FAST.items()}, "sigmoid": _sigmoid,
 }
 
 

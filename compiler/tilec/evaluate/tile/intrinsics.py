@@ -19,9 +19,14 @@ def first_element(value: Any) -> Load | None:
     return None if region is None else Load(region.dtype, region.span, region.buffer, region.mins)
 
 
+# What optional arguments are where they are not given, so that those after them keep their places.
+_DEFAULTS = {"width": 32, "mask": 0xFFFFFFFF}
+
+
 def scalar_arguments(b: Bound, names: list[str]) -> list[Any] | None:
-    """The given scalar arguments in order; None if one is not known."""
-    values = [number(b[n]) for n in names if b[n] is not None]
+    """The scalar arguments in order, those not given by their defaults; None if one is not known."""
+    given = [b[n] if b[n] is not None else _DEFAULTS.get(n) for n in names]
+    values = [number(v) for v in given if v is not None]
     return None if any(is_unknown(v) for v in values) else values
 
 

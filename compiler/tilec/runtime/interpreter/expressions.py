@@ -201,6 +201,8 @@ _FUNCTIONS: dict[str, Any] = {
     "ieee_sub": torch.sub,
     "ieee_mul": torch.mul,
     "ieee_fdiv": torch.div,
+    "ieee_fmaf": lambda a, b, c: (a.double() * b.double() + c.double()).to(a.dtype),
+    "fma": lambda a, b, c: (a.double() * b.double() + c.double()).to(a.dtype) if a.is_floating_point() else a * b + c,
     "isnan": torch.isnan,
     "isinf": torch.isinf,
     "isfinite": torch.isfinite,
@@ -217,6 +219,8 @@ def _call(state: Any, e: Call, mask: Any) -> torch.Tensor:
     function = _FUNCTIONS.get(e.op)
     if function is None:
         raise Unsupported(f"T.{e.op} is not interpreted", e.span)
+    if (e.attrs or {}).get("mode", "rn") != "rn":
+        raise Unsupported(f"T.{e.op} rounded another way than to nearest is not interpreted", e.span)
     args = [evaluate(state, a, mask) for a in e.args]
     source = e.args[0].dtype
     if e.op in ("isnan", "isinf", "isfinite"):

@@ -312,7 +312,7 @@ class _Runner:
             evaluate(self.state, s.value, mask)
 
     def tile(self, s: TileOp, mask: torch.Tensor | None) -> None:
-        single = s.op == "atomic" and (s.args.get("src") is None or s.args["kind"] in ("addx2", "addx4"))
+        single = s.op == "reducer_update" or s.op == "atomic" and (s.args.get("src") is None or s.args["kind"] in ("addx2", "addx4"))
         if self.state.lane is not None and not self.state.lanes_are_threads and not single and s.op not in _PARALLEL_SAFE:
             raise Unsupported(f"T.{s.op} inside T.Parallel", s.span)
         if mask is None or bool(mask.any()):

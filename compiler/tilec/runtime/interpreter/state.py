@@ -44,6 +44,7 @@ class State:
     safe_values: dict[Buffer, Any] = field(default_factory=dict)
     phases: dict[tuple[Buffer, int], int] = field(default_factory=dict)  # completed phases of each mbarrier
     arrivals: dict[tuple[Buffer, int], int] = field(default_factory=dict)
+    reducer_start: dict[Buffer, Any] = field(default_factory=dict)  # the value each open reducer was given
     shapes: dict[Buffer, tuple[int, ...]] = field(default_factory=dict)
     lane: torch.Tensor | None = None
     lanes_are_threads: bool = False

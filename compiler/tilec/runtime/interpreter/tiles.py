@@ -15,7 +15,7 @@ from .barriers import arrive, complete, wait
 from .expressions import evaluate, indices_of, integer
 from .memory import Unsupported, compute_dtype, convert
 from .regions import Tile, box, extents_of, is_by_lane, matrix, read, write
-from .state import State
+from .state import State, combine
 from .taint import Taint, union
 
 Mask = torch.Tensor | None
@@ -266,6 +266,50 @@ def _vector_atomic(state: State, op: TileOp, dst: Region, src: Region, lanes: in
         state.update(dst.buffer, shifted(dst, lane), value if mask is None else value.expand(mask.shape), "add", mask, op.span, taint)
 
 
+# -- reducers ---------------------------------------------------------------------------------------------------------------------------
+_UPDATES = {"sum": "add", "max": "max", "min": "min", "bitand": "and", "bitor": "or", "bitxor": "xor"}
+
+
+def _neutral(kind: str, dtype: str) -> float | int | bool:
+    """What leaves every other value unchanged."""
+    if kind in ("sum", "bitor", "bitxor"):
+        return 0
+    kept = compute_dtype(dtype)
+    if kind == "bitand":
+        return True if kept == torch.bool else -1 if kept.is_signed else torch.iinfo(kept).max
+    if dtypes.is_float(dtype):
+        return float("-inf") if kind == "max" else float("inf")
+    limits = torch.iinfo(kept)
+    return limits.min if kind == "max" else limits.max
+
+
+def _reducer_init(state: State, op: TileOp, mask: Mask) -> None:
+    region = op.region("reducer")
+    value = _neutral(region.buffer.attrs["reducer_op"], region.dtype)
+    shape = extents_of(state, region)
+    write(state, region, Tile(torch.full(shape, value, dtype=compute_dtype(region.dtype)), None), region.dtype)
+    start = op.args.get("value")
+    state.reducer_start[region.buffer] = None if start is None else evaluate(state, start, mask)
+
+
+def _reducer_update(state: State, op: TileOp, mask: Mask) -> None:
+    target = op.region("target")
+    value, taint = state.tainted(lambda: evaluate(state, op.args["value"], mask))
+    indices = indices_of(state, target.buffer, target.mins, mask)
+    value = value if mask is None else value.expand(torch.broadcast_shapes(value.shape, mask.shape))
+    state.update(target.buffer, indices, value, _UPDATES[target.buffer.attrs["reducer_op"]], mask, op.span, taint)
+
+
+def _reducer_finish(state: State, op: TileOp, mask: Mask) -> None:
+    region = op.region("reducer")
+    tile, start = read(state, region), state.reducer_start.get(region.buffer)
+    values = tile.values
+    if start is not None:
+        values = combine(_UPDATES[region.buffer.attrs["reducer_op"]], values, start, region.dtype)
+    dst = op.args.get("dst") or region
+    write(state, dst, Tile(values, tile.taint), region.dtype)
+
+
 # -- the rest --------------------------------------------------------------------------------------------------------------------------
 def _nothing(state: State, op: TileOp, mask: Mask) -> None:
     """No effect on what a block computes, as its statements run one after another."""
@@ -298,6 +342,9 @@ OPERATORS: dict[str, Any] = {
     "cumsum": _scan,
     "cummax": _scan,
     "atomic": _atomic,
+    "reducer_init": _reducer_init,
+    "reducer_update": _reducer_update,
+    "finalize_reducer": _reducer_finish,
     "mbarrier_arrive": arrive,
     "mbarrier_wait_parity": wait,
     "device_assert": _assert,
