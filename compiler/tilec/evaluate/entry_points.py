@@ -18,19 +18,19 @@ MAX_CASES = 8  # of a parametrized test
 
 def run_entry_points(ev: Evaluator, source: SourceFile, scope: Scope, definitions: dict[ast.AST, KernelDefinition]) -> None:
     """Tests and main functions first; then whatever else leads to kernels that still have no instance."""
-    for function, receiver in _entry_points(source, scope, definitions):
+    for function, receiver in _entry_points(ev, source, scope, definitions):
         _run_cases(ev, function, receiver)
     open_ = {d.name for d in definitions.values() if not d.instances and d.outermost is d.node}
     if open_:
         _run_users(ev, source, scope, definitions, open_)
 
 
-def _entry_points(source: SourceFile, scope: Scope, definitions: dict[ast.AST, KernelDefinition]) -> Iterator[tuple[Function, list[Any]]]:
+def _entry_points(ev: Evaluator, source: SourceFile, scope: Scope, definitions: dict[ast.AST, KernelDefinition]) -> Iterator[tuple[Function, list[Any]]]:
     for statement in source.tree.body:
         found = scope.names.get(getattr(statement, "name", ""))
         if isinstance(statement, ast.FunctionDef) and (statement not in definitions or is_plain(found)):
             named = statement.name in _NAMES or statement.name.startswith(_PREFIXES)
-            if named and isinstance(found, Function) and found.node is statement:
+            if named and isinstance(found, Function) and found.node is statement and ev.slicer.leads(statement.name):
                 yield found, []
         elif isinstance(statement, ast.ClassDef) and statement.name.startswith("Test") and isinstance(found, Class):
             for name, member in list(found.namespace.items()):

@@ -220,7 +220,8 @@ def _configs(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[st
     configs = function.configs
     if isinstance(configs, (Function, Partial)):
         try:
-            configs = ev.call(configs, list(args), dict(kwargs))
+            packed = isinstance(configs, Function) and [a.arg for a in configs.node.args.args] == ["args", "kwargs"]
+            configs = ev.call(configs, [list(args), dict(kwargs)], {}) if packed else ev.call(configs, list(args), dict(kwargs))
         except (Raised, ReturnSignal, BreakSignal, ContinueSignal, Stop, RecursionError):
             return []
     if not isinstance(configs, (list, tuple)):

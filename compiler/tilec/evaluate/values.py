@@ -260,6 +260,8 @@ def dtype_name(value: Any) -> str | None:
         return value.name
     if isinstance(value, str):
         return None if value in dtypes.OBJECTS_ONLY else dtypes.canonical(value)
+    if isinstance(value, Api):
+        return "handle" if value.name == "ptr" else None
     if value is float:
         return "float32"
     if value is int:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from ..ir import dtypes
@@ -24,6 +24,7 @@ class Workspace:
     def __init__(self, roots: tuple[str, ...] = (), read: Any = None):
         self.roots = roots
         self.read = read or _read
+        self.search: list[Any] = []  # sys.path of the program
         self._loaded: dict[str, Module | None] = {}
 
     # -- what import statements ask ------------------------------------------------------------------------------
@@ -47,6 +48,8 @@ class Workspace:
             return self._file_module(ev, f"{module.name}.{name}", 0) or unknown(f"{module.name}.{name}")
         if module.name.startswith("tilelang"):
             return tilelang_member(module.name, name)
+        if module.name == "sys" and name == "path":
+            return self.search
         from .python.modules import member
 
         return member(module.name, name)
@@ -83,7 +86,7 @@ class Workspace:
                 base = base.parent
             bases = [base]
         else:
-            bases = [importer.parent, *map(Path, self.roots)]
+            bases = [importer.parent, *map(Path, self.roots), *(Path(p) for p in self.search if isinstance(p, (str, PurePath)))]
         for base in bases:
             target = base.joinpath(*parts)
             for candidate in (target.with_suffix(".py") if parts else None, target / "__init__.py"):
@@ -97,7 +100,7 @@ class Workspace:
             return None
         source = SourceFile(str(path), text)
         scope = Scope(None, "module", source)
-        scope.names["__name__"] = name
+        scope.names.update(__name__=name, __file__=str(path))
         outer, reporting, hook, builder = ev.source, ev.reporting, ev.on_call, ev.builder
         ev.source, ev.reporting, ev.on_call, ev.builder = source, False, None, None
         try:

@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 import builtins
+from pathlib import PurePath
 from typing import Any
 
 from ...ir.buffer import Buffer, Region
 from ...ir.expr import Expr
 from ..evaluator import Evaluator
+from ..sizes import are_sizes
+from ..sizes import call as size_call
 from ..values import MISSING, Class, DType, HostTensor, Instance, Native, is_device, is_unknown, plain, unknown
 
 MAX_RANGE = 100_000
@@ -22,7 +25,7 @@ def _known(values: Any) -> bool:
         return all(_known(v) for v in values)
     if isinstance(values, dict):
         return all(_known(v) for v in values.values())
-    return isinstance(values, (int, float, str, bytes, bool, complex, range, slice)) or values is None
+    return isinstance(values, (int, float, str, bytes, bool, complex, range, slice, PurePath)) or values is None
 
 
 def host(name: str, python: Any) -> Native:
@@ -31,6 +34,8 @@ def host(name: str, python: Any) -> Native:
     def call(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
         args = [plain(a) for a in args]
         if not _known(args) or not _known(kwargs):
+            if are_sizes(*args):
+                return size_call(name, args)
             if any(is_device(a) or isinstance(a, (Buffer, Region)) for a in args):
                 return _device_builtin(ev, name, args, node)
             return unknown(name)

@@ -23,8 +23,10 @@ def _groups(text: str) -> list[list[str]]:
 
 def _rearrange(args: list[Any], kwargs: dict[str, Any]) -> Any:
     tensor, pattern = args[0] if args else None, args[1] if len(args) > 1 else kwargs.get("pattern")
-    if not isinstance(tensor, HostTensor) or not isinstance(pattern, str) or "->" not in pattern or "..." in pattern:
+    if not isinstance(tensor, HostTensor) or not isinstance(pattern, str) or "->" not in pattern:
         return unknown("rearrange")
+    if "..." in pattern:
+        pattern = _without_ellipsis(pattern, len(tensor.shape))
     before, after = (_groups(side) for side in pattern.split("->"))
     if len(before) != len(tensor.shape):
         return unknown("rearrange")
@@ -32,6 +34,12 @@ def _rearrange(args: list[Any], kwargs: dict[str, Any]) -> Any:
     for group, extent in zip(before, tensor.shape):
         _solve(group, extent, extents)
     return HostTensor(tuple(product(_extent(n, extents) for n in group) for group in after), tensor.dtype)
+
+
+def _without_ellipsis(pattern: str, rank: int) -> str:
+    """``...`` as names of the dimensions it stands for."""
+    named = len(_groups(pattern.split("->")[0].replace("...", "")))
+    return pattern.replace("...", " ".join(f"dim{i}" for i in range(rank - named)))
 
 
 def _extent(name: str, extents: dict[str, Any]) -> Any:

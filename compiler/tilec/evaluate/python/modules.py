@@ -9,6 +9,8 @@ from typing import Any
 from ...ir import build
 from ...ir.expr import Expr
 from ..evaluator import Evaluator
+from ..sizes import are_sizes
+from ..sizes import call as size_call
 from ..surroundings import HostTarget
 from ..values import Api, Class, DType, Function, Instance, Module, Native, Partial, dtype_name, is_device, is_unknown, plain, unknown
 from .builtins import BUILTINS, host
@@ -43,6 +45,8 @@ def _math(name: str) -> Any:
         from ..tile.elements import as_scalar
 
         args = [plain(as_scalar(a)) for a in args]
+        if are_sizes(*args):
+            return size_call(name, args)
         if any(isinstance(a, Expr) and not is_unknown(a) for a in args):
             if ev.builder is not None and node is not None:
                 use = f"; use {_MATH_ON_DEVICE[name]}" if name in _MATH_ON_DEVICE else ""
@@ -263,7 +267,26 @@ def _types(name: str) -> Any:
 def _os(name: str) -> Any:
     if name == "environ":
         return Instance(Class("environ", {}, opaque=True), {"get": Native("get", _environment)}, True)
+    if name == "path":
+        return Module("os.path")
     return Native(name, _environment) if name == "getenv" else None
+
+
+def _os_path(name: str) -> Any:
+    import posixpath
+
+    if name in ("join", "dirname", "basename", "normpath", "split", "splitext"):
+        return host(name, getattr(posixpath, name))
+    if name in ("abspath", "realpath"):  # the folder the program is started in does not matter for what it imports
+        return host(name, posixpath.normpath)
+    return None
+
+
+def _pathlib(name: str) -> Any:
+    from pathlib import PurePosixPath
+
+    return Native(name, lambda ev, a, k, n: PurePosixPath(*a) if all(isinstance(p, (str, PurePosixPath)) for p in a) else unknown(name)) \
+        if name in ("Path", "PurePath") else None
 
 
 def _environment(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
@@ -280,5 +303,5 @@ def _typing(name: str) -> Any:
 _MODULES: dict[str, Any] = {
     "math": _math, "functools": _functools, "itertools": _itertools, "operator": _operator, "dataclasses": _dataclasses,
     "argparse": _argparse, "torch": _torch, "numpy": _numpy, "einops": _einops, "pytest": _pytest, "copy": _copy, "types": _types,
-    "collections": _collections, "os": _os, "typing": _typing, "tvm": lambda name: tvm_member("tvm", name),
+    "collections": _collections, "os": _os, "os.path": _os_path, "pathlib": _pathlib, "typing": _typing, "tvm": lambda name: tvm_member("tvm", name),
 }

@@ -7,6 +7,7 @@ from ..evaluator import Evaluator
 from ..instances import MAX_CONFIG_INSTANCES
 from ..tile.registry import Bound, api
 from ..tile.scalar import number
+from ..tile.scopes import Transparent
 from ..values import NUM_SMS, DType, Function, hardware, unknown
 
 
@@ -59,6 +60,12 @@ def _tune(ev: Evaluator, b: Bound) -> Any:
 
 for _module in ("tilelang.autotuner.AutoTuner", "tilelang.autotuner.tuner.AutoTuner", "tilelang.AutoTuner"):
     api("from_kernel", "kernel configs", _module)(_tune)
+
+
+for _name, _signature in (("range", "*args"), ("scope", "*args")):
+    api(_name, _signature, "tilelang.tools.cuda.iket")(lambda ev, b: Transparent())
+for _name in ("mark", "range_push", "range_pop", "enable", "disable"):
+    api(_name, "*args", "tilelang.tools.cuda.iket")(lambda ev, b: None)
 
 
 def _machine(ev: Evaluator, b: Bound) -> Any:

@@ -1,6 +1,7 @@
 """torch as kernels' host code uses it: dtypes, functions on tensors by shape and dtype, and facts about the machine."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ...ir import dtypes
@@ -24,6 +25,8 @@ _HARDWARE = ("get_device_capability", "get_device_name", "device_count", "curren
 def torch_member(name: str) -> Any:
     if name in _DTYPES:
         return DType("float16" if name == "half" else dtypes.canonical(name) or name)
+    if name in ("inf", "nan", "pi", "e"):
+        return getattr(math, name)
     if name in _SUBMODULES:
         return Module(f"torch.{name}")
     if name in _FACTORIES:
