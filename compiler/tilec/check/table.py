@@ -35,6 +35,7 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL210", "arg-annotation", JIT, "E", "A kernel parameter has no tensor or scalar annotation."),
     ("TL211", "call-arity", JIT, "E", "A factory or kernel is called with the wrong arguments."),
     ("TL212", "jit-key-unhashable", JIT, "W", "A compile-time argument cannot be hashed."),
+    ("TL213", "unbound-symbol", JIT, "E", "A run-time extent that no parameter of the kernel defines."),
 
     ("TL251", "python-syntax", PYTHON, "E", "Python syntax that kernels cannot contain."),
     ("TL252", "python-iterate-device", PYTHON, "E", "Iteration over a value that exists on the device only."),
@@ -87,6 +88,9 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL413", "reshape-size", BUFFER, "E", "A view has another size than its buffer."),
     ("TL414", "view-strides", BUFFER, "E", "The strides of a view are impossible."),
     ("TL415", "strided-rank", BUFFER, "E", "T.StridedTensor with as many strides as no shape has."),
+    ("TL416", "access-alignment", BUFFER, "W", "A wide access at an address that is no multiple of its width."),
+    ("TL417", "store-value", BUFFER, "E", "An element is assigned something that is no value."),
+    ("TL418", "buffer-arithmetic", BUFFER, "E", "A whole buffer is an operand of arithmetic."),
 
     ("TL451", "dtype-name", DTYPE, "E", "No data type has that name."),
     ("TL452", "operand-dtype", DTYPE, "E", "The operator does not exist for the operand's type."),
@@ -95,6 +99,7 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL455", "packed-x2-dtype", DTYPE, "E", "A packed operation on an unpacked type."),
     ("TL456", "dp4a", DTYPE, "E", "dp4a multiplies int8 and adds int32."),
     ("TL457", "float4-unpacked", DTYPE, "E", "float4_e2m1_unpacked outside shared memory."),
+    ("TL458", "condition-dtype", DTYPE, "E", "A condition is a number instead of a truth value."),
 
     ("TL501", "gemm-shape", GEMM, "E", "M, N or K of A, B and C disagree."),
     ("TL502", "gemm-rank", GEMM, "E", "A gemm operand is no matrix."),

@@ -5,7 +5,7 @@ import ast
 from typing import Any
 
 from ..ir.buffer import Buffer, Region
-from ..ir.expr import Expr
+from ..ir.expr import Const, Expr
 from .evaluator import Evaluator
 from .values import Api, Class, HostObject, HostTensor, Instance, Native, Reference, TensorType, derived, is_unknown, unknown
 
@@ -59,6 +59,9 @@ def _has_unknown(index: Any) -> bool:
 
 def _host_item(ev: Evaluator, base: Any, index: Any, node: ast.Subscript) -> Any:
     if isinstance(index, Expr):
+        if ev.builder is not None and isinstance(base, (list, tuple, dict)) and not isinstance(index, Const):
+            ev.problem("python-builtin", f"a Python {type(base).__name__} cannot be indexed with a device value; loop over it while the kernel is "
+                       "built, or put its items into a buffer", node)
         return unknown("item at a device index")
     try:
         return base[index]

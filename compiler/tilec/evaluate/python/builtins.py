@@ -36,7 +36,7 @@ def host(name: str, python: Any) -> Native:
         if not _known(args) or not _known(kwargs):
             if are_sizes(*args):
                 return size_call(name, args)
-            if any(is_device(a) or isinstance(a, (Buffer, Region)) for a in args):
+            if any(is_device(a) or isinstance(a, (Buffer, Region)) for a in args) or (name in _COMPARING and _holds_device(args[:1])):
                 return _device_builtin(ev, name, args, node)
             return unknown(name)
         try:
@@ -48,11 +48,20 @@ def host(name: str, python: Any) -> Native:
 
 
 _ADVICE = {"max": "T.max", "min": "T.min", "abs": "T.abs", "round": "T.round", "float": 'T.cast(x, "float32")',
-           "int": 'T.cast(x, "int32")', "sum": "T.reduce_sum", "len": "the shape", "pow": "T.pow", "bool": "a comparison"}
+           "int": 'T.cast(x, "int32")', "sum": "T.reduce_sum", "len": "the shape", "pow": "T.pow", "bool": "a comparison",
+           "divmod": "// and %", "any": "| between the conditions", "all": "& between the conditions", "sorted": "a sort on the device"}
+
+
+_COMPARING = ("max", "min", "sorted")  # they ask for the truth of a comparison of the items
+
+
+def _holds_device(args: list[Any]) -> bool:
+    """Whether a list's items are device values, one at least."""
+    return bool(args) and isinstance(args[0], (list, tuple)) and len(args[0]) > 1 and any(is_device(i) for i in args[0])
 
 
 def _device_builtin(ev: Evaluator, name: str, args: list[Any], node: Any) -> Any:
-    if ev.builder is not None and node is not None and name in ("max", "min", "float", "int", "round", "len", "sum"):
+    if ev.builder is not None and node is not None and name in _ADVICE:
         kind = "a buffer" if any(isinstance(a, (Buffer, Region)) for a in args) else "a device value"
         ev.problem("python-builtin", f"Python's {name}() is applied to {kind}, which it cannot compute; use {_ADVICE[name]}", node)
     return unknown(name)
@@ -65,6 +74,7 @@ def _abs(ev: Evaluator, args: list[Any], kwargs: Any, node: Any) -> Any:
     if isinstance(value, Expr) and not is_unknown(value):
         from ...ir import build
 
+        _device_builtin(ev, "abs", args, node)
         return build.call("abs", (value,), value.dtype, ev.span(node) if node else None)
     return host("abs", abs).call(ev, args, kwargs, node)
 
@@ -187,6 +197,9 @@ def _quantifier(name: str) -> Any:
             return unknown(name)
         truths = [truth(ev, v) for v in value]
         decisive = name == "any"
+        first = next((i for i, v in enumerate(value) if is_device(v)), None)
+        if first is not None and decisive not in truths[:first]:
+            _device_builtin(ev, name, args, node)
         if decisive in truths:
             return decisive
         return unknown(name) if None in truths else not decisive
@@ -220,6 +233,8 @@ def _divmod(ev: Evaluator, args: list[Any], kwargs: Any, node: Any) -> Any:
 
     if len(args) != 2:
         return unknown("divmod")
+    if any(is_device(a) for a in args):
+        _device_builtin(ev, "divmod", args, node)
     return (binary_value(ev, ast.FloorDiv, args[0], args[1], node), binary_value(ev, ast.Mod, args[0], args[1], node))
 
 

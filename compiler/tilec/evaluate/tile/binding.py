@@ -6,7 +6,7 @@ from typing import Any
 
 from ...ir.buffer import GLOBAL, VAR, Buffer, Region
 from ...ir.build import const
-from ...ir.expr import Call, Const, Expr, Load, Unknown, Var, walk
+from ...ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var, walk
 from ...ir.stmt import Evaluate, Let, TileOp
 from ..evaluator import Evaluator
 from ..scope import Scope
@@ -110,6 +110,17 @@ def evaluate_statement(ev: Evaluator, value: Any, node: ast.Expr) -> None:
     elif isinstance(value, Unknown) and isinstance(node.value, ast.Call) and not value.reason.startswith("T."):
         # A call of something the evaluator does not know, from inside the kernel: it may do anything to the buffers it was given.
         builder.emit(TileOp(ev.span(node), "unsupported", {"name": ev.source.segment(node.value.func)}))
+    else:
+        _check_unused(ev, value, node)
+
+
+def _check_unused(ev: Evaluator, value: Any, node: ast.Expr) -> None:
+    """A value that is computed and thrown away."""
+    if isinstance(value, LoopValue):
+        ev.problem("unused-expression", "a loop as a statement of its own does nothing useful; write for ... in it", node)
+    elif isinstance(value, (Binary, Unary, Cast, Select, Load)) and isinstance(node.value, (ast.BinOp, ast.Compare, ast.Subscript, ast.UnaryOp)):
+        hint = "; = assigns" if isinstance(node.value, ast.Compare) and isinstance(node.value.ops[0], ast.Eq) else ""
+        ev.problem("unused-expression", f"this value is computed and thrown away{hint}", node)
 
 
 def check_return(ev: Evaluator, value: Any, node: ast.Return) -> Any:

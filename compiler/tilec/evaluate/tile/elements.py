@@ -125,6 +125,10 @@ def store_element(ev: Evaluator, base: Buffer | Region, index: Any, value: Any, 
         return
     place = index_buffer(ev, base, index, target)
     span = ev.span(statement or target)
+    if isinstance(place, (Region, Load)):
+        from .stored import check_stored
+
+        check_stored(ev, place, value, span)
     if isinstance(place, Region):
         ev.builder.emit(TileOp(span, "unsupported", {"name": "slice assignment", "dst": place}))
         return
@@ -138,6 +142,10 @@ def store_element(ev: Evaluator, base: Buffer | Region, index: Any, value: Any, 
 def store(ev: Evaluator, buffer: Buffer, indices: tuple[Expr, ...], value: Any, span: Span) -> None:
     assert ev.builder is not None
     value = as_scalar(value)
+    if dtypes.is_int(buffer.dtype):
+        from .stored import check_narrowing
+
+        check_narrowing(ev, buffer, value, span)
     if not isinstance(value, (Expr, int, float)):
         value = unknown("stored value")
     if isinstance(value, (int, float)) and not isinstance(value, bool) and buffer.dtype != dtypes.UNKNOWN:

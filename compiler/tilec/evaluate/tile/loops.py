@@ -13,7 +13,7 @@ from ...source.span import Span
 from ..evaluator import Evaluator
 from ..expressions import scalar_operand, truth
 from ..scope import Scope
-from ..values import Class, Instance, LoopValue, is_device, is_unknown, plain, unknown
+from ..values import Class, DType, Instance, LoopValue, is_device, is_unknown, plain, unknown
 from .branches import trace_branch
 from .registry import Bound, api
 
@@ -31,13 +31,20 @@ def make_serial(ev: Evaluator, kind: str, args: list[Any], node: ast.Call | None
     start, stop = (0, args[0]) if len(args) == 1 else (args[0], args[1])
     step = args[2] if len(args) == 3 else 1
     if step == 0 and node is not None:
-        ev.problem("loop-step", f"the step of {name} is 0", nodes[2] if len(nodes) > 2 else node)
+        ev.problem("loop-step", f"the step of {name} is 0", _step_node(node))
         return unknown(name)
     if isinstance(step, int):
         extent = _trip_count(start, stop, step)
     else:
+        if isinstance(step, Expr) and not is_unknown(step) and node is not None:
+            ev.problem("loop-step-dynamic", f"the step of {name} is known at run time only; TileLang takes constant steps", _step_node(node))
         extent, step = unknown("step"), 1
     return LoopValue(kind, start, (extent,), step, attrs or {}, span)
+
+
+def _step_node(node: ast.Call) -> ast.expr:
+    named = next((k.value for k in node.keywords if k.arg == "step"), None)
+    return named or (node.args[2] if len(node.args) > 2 else node)
 
 
 def _check_integer(ev: Evaluator, value: Any, where: ast.AST, name: str) -> None:
@@ -343,6 +350,8 @@ def iterate_host(ev: Evaluator, value: Any, node: ast.AST | None) -> Any:
         return sorted(value, key=repr)
     if isinstance(value, dict):
         return list(value)
+    if isinstance(value, DType):
+        return value.name  # TileLang's data types are strings
     if isinstance(value, (Instance, Class)):
         return _iterate_object(ev, value)
     if isinstance(value, LoopValue) and value.kind in ("serial", "unroll") and isinstance(value.start, int) and isinstance(value.extents[0], int):
