@@ -14,6 +14,7 @@ from tilec.ir.build import binary, cast, const, select
 from tilec.ir.expr import Call, Load, Var
 from tilec.ir.program import TileProgram
 from tilec.ir.stmt import Alloc, Evaluate, For, If, Jump, Launch, Store, While
+from tilec.pipeline import compile_program
 from tilec.source.span import Span
 from tilec.target.chips import find
 from tilec.transform.errors import LoweringError
@@ -235,3 +236,15 @@ def test_while_and_jump_are_printed_as_such():
     launch = Launch(line(1), (const(1),), (Var("int32", None, "bx", "block"),), (const(1), const(1), const(1)), body)
     text = emit_cuda(TileProgram("k", [a], (launch,)), find("sm_80")).text
     assert re.search(r"while \(r\[0\] < 5\) \{\n    r\[0\] = r\[0\] \+ 1;\n    if \(r\[0\] == 3\) \{\n      break;", text), text
+
+
+def test_the_alignment_that_wide_accesses_need_is_told():
+    made = prim("A: T.Tensor((1024,), 'float16'), B: T.Tensor((1024,), 'float16'), C: T.Tensor((1024,), 'float16')", """
+    with T.Kernel(2, threads=64) as b:
+        for i in T.Parallel(512):
+            B[b * 512 + i] = A[b * 512 + i]
+        for i in T.Parallel(64):
+            C[i * 16] = A[i]
+    """)
+    spec = compile_program(made, find("sm_80")).cuda().kernels[0]
+    assert {p.name: size for p, size in spec.alignment.items()} == {"A": 16, "B": 16}

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -49,10 +49,33 @@ class Driver:
     def allow_large_clusters(self, handle: ctypes.c_void_p) -> None:
         self.check(self._library.cuFuncSetAttribute(handle, _CLUSTER_NON_PORTABLE, 1), "allowing large clusters")
 
-    def launch(self, handle: ctypes.c_void_p, grid: Sequence[int], block: Sequence[int], shared_bytes: int, stream: int, arguments: Sequence[Any]) -> None:
-        holders = list(arguments)
-        pointers = (ctypes.c_void_p * len(holders))(*[ctypes.cast(ctypes.byref(a), ctypes.c_void_p) for a in holders])
-        self.check(self._library.cuLaunchKernel(handle, *grid, *block, shared_bytes, ctypes.c_void_p(stream), pointers, None), "launching the kernel")
+    def raw_launch(self) -> Any:
+        """cuLaunchKernel with its types declared, which makes calls of it quick."""
+        function = self._library.cuLaunchKernel
+        function.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+        return function
+
+
+class PreparedLaunch:
+    """One kernel with its grid and argument array; a call fills in addresses and launches.
+
+    ``passed``: for each argument the key of its tensor and a holder of the address, or None and the number as a ctypes value.
+    """
+
+    def __init__(self, driver: Driver, handle: ctypes.c_void_p, grid: Sequence[int], block: Sequence[int], shared_bytes: int,
+                 passed: Sequence[tuple[int | None, Any]]):
+        self._check, self._launch = driver.check, driver.raw_launch()
+        self._fixed = (handle, *map(ctypes.c_uint, (*grid, *block, shared_bytes)))
+        self._holders = [(key, holder) for key, holder in passed if key is not None]
+        self._values = [value for _, value in passed]  # kept alive: the array points at them
+        self._array = (ctypes.c_void_p * max(len(passed), 1))(*[ctypes.cast(ctypes.byref(v), ctypes.c_void_p) for v in self._values])
+
+    def __call__(self, pointers: Mapping[int, int], stream: int) -> None:
+        for key, holder in self._holders:
+            holder.value = pointers[key]
+        code = self._launch(*self._fixed, stream, self._array, None)
+        if code:
+            self._check(code, "launching the kernel")
 
 
 C_TYPES = {"int8": ctypes.c_int8, "uint8": ctypes.c_uint8, "int16": ctypes.c_int16, "uint16": ctypes.c_uint16, "int32": ctypes.c_int32,

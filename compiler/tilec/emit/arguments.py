@@ -151,6 +151,10 @@ def offset_message(plan: Plan, p: Buffer) -> str:
     return f"{plan.name}.{p.name}.byte_offset is expected to equal 0"
 
 
+def alignment_message(plan: Plan, p: Buffer, size: int) -> str:
+    return f"{plan.name}.{p.name}.data is expected to be aligned to {size} bytes (the kernel accesses so many at once)"
+
+
 def device_message(plan: Plan, p: Buffer, kind: str) -> str:
     return f"{plan.name}.{p.name}.device_type is expected to be {kind}"
 

@@ -43,7 +43,7 @@ def async_copy_statement(target: tuple[Buffer, tuple[Expr, ...]], source: tuple[
         call = _copy(size, True).call(*args, cast(guard, "int32"))
     else:
         call = _copy(size, False).call(*args)
-    return Evaluate(span, replace(call, attrs={**(call.attrs or {}), "writes": (0,)}))
+    return Evaluate(span, replace(call, attrs={**(call.attrs or {}), "writes": (0,), "bytes": size}))
 
 
 __all__ = ["COMMIT", "async_copy_bytes", "async_copy_statement", "const", "wait_function"]

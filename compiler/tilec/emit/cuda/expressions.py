@@ -32,6 +32,7 @@ class ExpressionPrinter:
         self.headers: set[str] = set()
         self._taken: dict[str, int] = {}
         self.substitute: dict[Any, str] = {}  # loads that were done beforehand (vector accesses)
+        self.alignment: dict[Buffer, int] = {}  # bytes to which a tensor's start must be aligned for the widest access
 
     def name(self, thing: Var | Buffer) -> str:
         if thing not in self.names:
@@ -49,6 +50,12 @@ class ExpressionPrinter:
     def use(self, name: str, source: str) -> str:
         self.sources.setdefault(name, source)
         return name
+
+    def needs_alignment(self, buffer: Buffer, size: int) -> None:
+        """An access of ``size`` bytes at once."""
+        storage = buffer.storage()
+        if storage.scope == "global":
+            self.alignment[storage] = max(self.alignment.get(storage, 1), min(size, 16))
 
     # -- expressions ---------------------------------------------------------------------------------------------
     def text(self, e: Expr, level: int = 0) -> str:
@@ -200,6 +207,9 @@ def _call(p: ExpressionPrinter, e: Call, level: int) -> str:
         for header, mark in (("cuda_fp16.h", "__half"), ("cuda_bf16.h", "bfloat16"), ("cuda_fp8.h", "__nv_fp8")):
             if mark in attrs["source"]:
                 p.headers.add(header)
+        for address in e.args if attrs.get("bytes") else ():
+            if isinstance(address, Call) and address.op == "address_of":
+                p.needs_alignment(address.args[0].buffer, attrs["bytes"])
         return f"{attrs['name']}({', '.join(p.text(a) for a in e.args)})"
     if e.op == "address_of":
         load = e.args[0]

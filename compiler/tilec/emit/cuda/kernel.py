@@ -19,7 +19,10 @@ from .statements import StatementPrinter
 
 @dataclass
 class KernelSpec:
-    """What launching a kernel takes. ``arguments``: Buffers (by pointer) and Vars (by value) in order; ``grid``: up to three extents."""
+    """What launching a kernel takes. ``arguments``: Buffers (by pointer) and Vars (by value) in order; ``grid``: up to three extents.
+
+    ``alignment``: bytes to which a tensor's data must be aligned, because the kernel accesses so many at once.
+    """
 
     name: str
     arguments: list[Buffer | Var]
@@ -27,6 +30,7 @@ class KernelSpec:
     block: tuple[int, int, int]
     shared_bytes: int
     cluster: tuple[int, int, int] | None = None
+    alignment: dict[Buffer, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -82,7 +86,7 @@ def _kernel(program: TileProgram, launch: Launch, name: str) -> tuple[KernelSpec
     out.body(launch.body)
     out.depth = 0
     out.line("}", launch.span)
-    spec = KernelSpec(name, [*buffers, *scalars], launch.grid, block, int(launch.attrs.get("shared_bytes", 0)), cluster)  # type: ignore[arg-type]
+    spec = KernelSpec(name, [*buffers, *scalars], launch.grid, block, int(launch.attrs.get("shared_bytes", 0)), cluster, out.expr.alignment)  # type: ignore[arg-type]
     return spec, out
 
 
