@@ -8,19 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from cli_support import BAD, GOOD
 
 from tile_lsp.cli.main import main
-
-GOOD = """import tilelang.language as T
-
-@T.prim_func
-def main(X: T.Tensor((1024,), "float32"), Y: T.Tensor((1024,), "float32")):
-    with T.Kernel(8, threads=128) as bx:
-        s = T.alloc_shared((128,), "float32")
-        T.copy(X[bx * 128], s)
-        T.copy(s, Y[bx * 128])
-"""
-BAD = GOOD.replace("T.copy(X[bx * 128], s)", "T.copy(X, s)")
 
 
 @pytest.fixture(autouse=True)
@@ -83,9 +73,21 @@ def test_versions(folder: Path, capsys) -> None:
     code, out, _ = run(capsys, "--tilelang-version", "0.1.8")
     assert code == 1
     assert "added in 0.1.9" in out
-    code, _, err = run(capsys, "--tilelang-version", "new")
-    assert code == 2
-    assert "0.1.15" in err
+    for version in ("new", "9.9.9", "0.1.99"):
+        code, _, err = run(capsys, "--tilelang-version", version)
+        assert code == 2
+        assert version in err and "0.1.15" in err
+
+
+def test_a_name_above_the_lowest_release_that_the_project_allows(folder: Path, capsys) -> None:
+    (folder / "a.py").write_text("import tilelang.language as T\nT.tcgen05_gemm\n")
+    (folder / "requirements.txt").write_text("tilelang>=0.1.8\n")
+    code, out, _ = run(capsys, "--output-format", "concise")
+    assert code == 1
+    assert " warning TL109 " in out and "0.1.9" in out and "0.1.8" in out
+    assert run(capsys, "--tilelang-version", "0.1.15")[0] == 0, "then the user says which one counts"
+    (folder / "requirements.txt").write_text("tilelang<0.2\n")
+    assert run(capsys)[0] == 0, "without a lower bound nothing is promised"
 
 
 @pytest.mark.parametrize(
@@ -148,9 +150,10 @@ def test_instance(folder: Path, capsys) -> None:
     code, out, _ = run(capsys, "--instance", "make(100)", "--output-format", "concise")
     assert code == 1
     assert "grid-zero" in out
-    code, _, err = run(capsys, "--instance", "nothing(1)")
-    assert code == 2
-    assert "nothing" in err
+    for call, word in (("nothing(1)", "nothing"), ("make(X=3)", "no parameter X; it has n"), ("make(1, 2)", "takes 1"), ("make()", "'n'"), ("make(", "call")):
+        code, out, err = run(capsys, "--instance", call)
+        assert (code, out) == (2, "")
+        assert word in err and len(err.splitlines()) == 1
 
 
 def test_configuration(folder: Path, capsys) -> None:
@@ -174,7 +177,12 @@ def test_configuration(folder: Path, capsys) -> None:
         ("[tool.tile-lsp]\ntarget = 'sm_90a'\n", "did you mean targets?"),
         ("[tool.tile-lsp]\nselect = 3\n", "list of texts"),
         ("[tool.tile-lsp.severity]\ngemm-shape = 'loud'\n", "loud"),
-        ("[tool.tile-lsp\n", "not valid TOML"),
+        ("[tool.tile-lsp\n", "pyproject.toml:1:"),
+        ("[tool.x]\ny = 1\n[tool.tile-lsp]\nignore = [\n  'gemm',\n  'gemn',\n]\n", "pyproject.toml:6: "),
+        ("[tool.tile-lsp.severity]\ngemm-shap = 'off'\n", "did you mean gemm-shape"),
+        ("[tool]\ntile-lsp = 3\n", "pyproject.toml:2: tool.tile-lsp must be a table"),
+        ("[tool.tile-lsp]\ntargets = ['sm_42']\n", "sm_90a"),
+        ("[tool.tile-lsp]\ntilelang-version = '9.9.9'\n", "0.1.15"),
     ],
 )
 def test_bad_configuration(folder: Path, capsys, text: str, word: str) -> None:
@@ -194,10 +202,14 @@ def test_rule(capsys) -> None:
     assert main(["rule", "gemm-shap"]) == 2
     assert "gemm-shape" in capsys.readouterr().err
     assert main(["rule", "--all"]) == 0
-    assert "TL901 copy-extents" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["code", "rule", "family", "severity", "summary"]
+    assert any(line.split()[:4] == ["TL901", "copy-extents", "tile", "error"] for line in lines)
 
 
 def test_doctor(capsys) -> None:
     assert main(["doctor", "--output-format", "json"]) == 0
     subjects = {f["subject"] for f in json.loads(capsys.readouterr().out)}
     assert {"tile-lsp", "TileLang", "nvcc", "GPU"} <= subjects
+    assert main(["doctor", "/no/such/folder"]) == 2
+    assert "no such file or folder" in capsys.readouterr().err

@@ -130,11 +130,13 @@ def _write_fixed(report: Report) -> None:
 def _show_diff(report: Report) -> int:
     """What fixes would change. Exit 1 if there is anything."""
     import difflib
+    import re
 
     changed = [r for r in report.results if r.before is not None]
     for r in changed:
         assert r.before is not None
-        lines = difflib.unified_diff(r.before.splitlines(keepends=True), r.after.splitlines(keepends=True), r.path, r.path)
+        before, after = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (r.before, r.after))
+        lines = difflib.unified_diff(before, after, r.path, r.path)
         output("".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines).rstrip("\n"))
     for failure in report.failures:
         print(f"tile-lsp: {failure}", file=sys.stderr)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 TEXT, TEXTS, TABLE_OF_TEXTS, SEVERITIES, INSTANCES = "text", "texts", "table of texts", "severities", "instances"
-SCHEMA_URL = "https://raw.githubusercontent.com/tilec/tilec/main/docs/tile-lsp.schema.json"
 _SELECTORS = "Codes (TL501), beginnings of codes (TL5), names (gemm-shape) or families (gemm)."
 
 
@@ -35,7 +34,6 @@ def schema() -> dict[str, Any]:
     """JSON schema of tile-lsp.toml and of ``[tool.tile-lsp]``."""
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
-        "$id": SCHEMA_URL,
         "title": "tile-lsp",
         "description": "Configuration of tile-lsp: tile-lsp.toml, or [tool.tile-lsp] of pyproject.toml.",
         "type": "object",

@@ -51,6 +51,10 @@ def seen(path: str, state: os.stat_result | None, data: bytes | None) -> Seen:
     return Seen(path, state.st_size, state.st_mtime_ns if settled else -1, digest_of(data))
 
 
+def _dependencies_text(dependencies: Iterable[Seen]) -> str:
+    return json.dumps([[d.path, d.size, d.time, d.digest] if d.digest else [d.path] for d in dependencies], separators=(",", ":"))
+
+
 class Cache:
     """Never raises: what cannot be read is not there, what cannot be written is left."""
 
@@ -59,7 +63,7 @@ class Cache:
         self._states: dict[str, State | None] = {}
         self._digests: dict[str, str] = {}
         self._touched: list[tuple[str, str]] = []
-        self._stale_times: list[tuple[int, str, str]] = []
+        self._renewed: list[tuple[int, str, int, str, str]] = []  # rows whose times can now be trusted
         self._db: Any = self._open()
 
     def _open(self) -> Any:
@@ -115,10 +119,21 @@ class Cache:
             return None
         if used < time.time() - _DAY:
             self._touched.append((absolute, context))
-        state = self._state(absolute)
-        if state is not None and state[1] != when and time.time_ns() - state[1] > _FRESH_NS:
-            self._stale_times.append((state[1], absolute, context))
+        self._renew(found, context, payload)
         return result
+
+    def _renew(self, found: list[Seen], context: str, payload: str) -> None:
+        """Files that had to be read to see that they are the same need not be read next time."""
+        now = [self._settled(s) for s in found]
+        if now != found:
+            needed = _dependencies_text(now[1:])
+            self._renewed.append((now[0].time, needed, zlib.crc32(f"{needed}{payload}".encode()), now[0].path, context))
+
+    def _settled(self, s: Seen) -> Seen:
+        state = self._state(s.path)
+        if state is None or state[1] == s.time or time.time_ns() - state[1] <= _FRESH_NS:
+            return s
+        return Seen(s.path, s.size, state[1], s.digest)
 
     def _unchanged(self, s: Seen) -> bool:
         state = self._state(s.path)
@@ -152,11 +167,11 @@ class Cache:
         rows = []
         now = int(time.time())
         for context, own, dependencies, packed in fresh:
-            needed = json.dumps([[d.path, d.size, d.time, d.digest] if d.digest else [d.path] for d in dependencies], separators=(",", ":"))
+            needed = _dependencies_text(dependencies)
             payload = json.dumps(packed, separators=(",", ":"))
             crc = zlib.crc32(f"{needed}{payload}".encode())
             rows.append((own.path, context, own.size, own.time, own.digest, needed, payload, crc, now))
-        if not (rows or self._touched or self._stale_times):
+        if not (rows or self._touched or self._renewed):
             return
         self._db = self._db or self._open()
         if self._db is None:
@@ -165,7 +180,7 @@ class Cache:
             with self._db:
                 self._db.executemany("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
                 self._db.executemany(f"UPDATE results SET used = {now} WHERE path = ? AND context = ?", self._touched)
-                self._db.executemany("UPDATE results SET time = ? WHERE path = ? AND context = ?", self._stale_times)
+                self._db.executemany("UPDATE results SET time = ?, dependencies = ?, crc = ? WHERE path = ? AND context = ?", self._renewed)
             self._bound()
         except (self._error, OSError) as error:
             self._give_up(error)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from tilec.check.diagnostic import Diagnostic, Edit
 from tilec.source.span import Span
 
+_LINE_END = re.compile(r"\r\n|\r|\n")  # what ends a line for Python and for editors; str.splitlines() knows more
+
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     """The text after edits that do not overlap. What is put in gets the line ends of the text."""
-    lines = text.splitlines(keepends=True)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
-    newline = next((end for line in lines for end in ("\r\n", "\n", "\r") if line.endswith(end)), "\n")
+    starts = [0, *(m.end() for m in _LINE_END.finditer(text))]
+    if starts[-1] != len(text):
+        starts.append(len(text))
+    first = _LINE_END.search(text)
+    newline = first.group() if first else "\n"
     for edit in sorted(edits, key=lambda e: (e.span.line, e.span.column), reverse=True):
         start = _offset(starts, edit.span.line, edit.span.column)
         end = _offset(starts, edit.span.end_line, edit.span.end_column)

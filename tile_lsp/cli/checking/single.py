@@ -14,6 +14,7 @@ from tilec.evaluate import analyse, instantiate
 from tilec.source.file import SourceFile
 from tilec.target import chips
 
+from ...ide.document import MAX_CHARACTERS, Document
 from ...releases import discover, manifest
 from ...releases.storage import write_atomically
 from . import notebook
@@ -61,10 +62,17 @@ def check_text(name: str, text: str, plan: Plan, read: Any = None) -> FileResult
     """Raises Unreadable for a notebook that is none."""
     if name.endswith(notebook.SUFFIX):
         book = notebook.parse(name, text)
-        result = _check(SourceFile(name, book.text), plan, read)
+        result = _check(_source(name, book.text), plan, read)
         result.diagnostics = [book.diagnostic(d) for d in result.diagnostics]
         return result
-    return _check(SourceFile(name, text), plan, read)
+    return _check(_source(name, text), plan, read)
+
+
+def _source(name: str, text: str) -> SourceFile:
+    document = Document(name, text)
+    if not document.readable:
+        raise Unreadable(name, f"is too big to be a kernel's source: {len(text)} characters, the limit is {MAX_CHARACTERS}")
+    return SourceFile(name, document.normalized)
 
 
 def _check(source: SourceFile, plan: Plan, read: Any) -> FileResult:
@@ -181,7 +189,7 @@ class _Reader:
             return None
         self._read[absolute] = seen(absolute, state, data)
         try:
-            return decode(data, name).text
+            return Document(name, decode(data, name).text).normalized
         except Unreadable:
             return None
 

@@ -60,13 +60,14 @@ class Report:
         return self._lines[path]
 
     def _read(self, path: str) -> list[str]:
+        from ...ide.document import Document
         from ..checking.files import Unreadable, read_text
 
         file, number = notebook.split_path(path)
         try:
             text = self.texts[file] if file in self.texts else read_text(file)
             if number is None:
-                return text.splitlines()
+                return Document(file, text).lines
             return next((c.lines for c in notebook.parse(file, text).cells if c.number == number), [])
         except Unreadable:
             return []

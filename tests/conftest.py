@@ -1,0 +1,10 @@
+"""What all tests have in common: nothing is written to, or read from, the user's own cache."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILE_LSP_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "tile-lsp-cache"))
