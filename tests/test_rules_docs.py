@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tilec.check import check_analysis
 from tilec.check.registry import BY_NAME, PAGES
+from tilec.check.settings import Settings
 from tilec.evaluate import analyse
 from tilec.source.file import SourceFile
 from tilec.target.chips import DECLARED, find
@@ -31,9 +32,9 @@ def marked(text: str) -> set[tuple[int, str, str]]:
 def reported(options: dict[str, str], text: str) -> set[tuple[int, str, str]]:
     chosen = (options["target"],) if "target" in options else DECLARED
     api = manifest.load(options.get("version", "latest"))
-    found = check_analysis(
-        analyse(SourceFile("page.py", text)), [find(t) for t in chosen], api, explicit="target" in options
-    )
+    lowest = manifest.load(options["lowest"]) if "lowest" in options else None
+    analysis, settings = analyse(SourceFile("page.py", text)), Settings(unused_ignores=True)
+    found = check_analysis(analysis, [find(t) for t in chosen], api, settings, "target" in options, lowest=lowest)
     return {(d.span.line, d.severity, d.name) for d in found}
 
 
