@@ -42,7 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         debug = True
         os.environ[DEBUG_VARIABLE] = "1"  # for child processes too
     try:
-        return _dispatch(arguments)
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
