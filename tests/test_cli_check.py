@@ -213,3 +213,29 @@ def test_doctor(capsys) -> None:
     assert {"tile-lsp", "TileLang", "nvcc", "GPU"} <= subjects
     assert main(["doctor", "/no/such/folder"]) == 2
     assert "no such file or folder" in capsys.readouterr().err
+
+
+EAGER = """import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def rs(X):
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), "float32")
+    Y = T.empty((M, N), "float32")
+    with T.Kernel(M, threads=128) as bx:
+        for j in T.Parallel(N):
+            Y[bx, j] = X[bx, j]
+    return Y
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [("rs(M=128, N=128)", ""), ('rs(tensor((4, 128), "float32"))', ""), ("rs(K=3)", "no parameter K; it has X, M, N"), ("rs(X=3)", "X of rs is a tensor"), ("rs(3)", "tensor")],
+)
+def test_instances_of_eager_kernels(folder: Path, capsys, call: str, word: str) -> None:
+    (folder / "a.py").write_text(EAGER)
+    code, _, err = run(capsys, "--instance", call)
+    assert (code, bool(err)) == ((2, True) if word else (0, False))
+    assert word in err

@@ -21,6 +21,7 @@ from . import notebook
 from .cache import Seen, seen
 from .edits import apply_edits, choose
 from .files import STDIN, Text, Unreadable, decode, read_bytes
+from .given import misfit
 from .plan import Fixing, Job, Plan
 from .result import FileResult
 
@@ -87,7 +88,7 @@ def _check(source: SourceFile, plan: Plan, read: Any) -> FileResult:
     result.kernels = len(analysis.kernels)
     result.instances = sum(len(k.instances) for k in analysis.kernels)
     result.instance_errors = list(analysis.instance_errors)
-    result.wrong_instances = [problem for k in analysis.kernels for i in k.instances if i.origin == "command" for problem in _misfit(k, i)]
+    result.wrong_instances = [problem for k in analysis.kernels for i in k.instances if i.origin == "command" for problem in misfit(k, i)]
     gaps: dict[str, list[str | None]] = {k.qualname: [] for k in analysis.kernels}
 
     def program(kernel: Any, instance: Any) -> Any:
@@ -107,24 +108,6 @@ def _check(source: SourceFile, plan: Plan, read: Any) -> FileResult:
     if plan.coverage:
         result.gaps = [(k, next((r for r in found if r), "no instance is known")) for k, found in gaps.items() if None not in found]
     return result
-
-
-def _misfit(kernel: Any, instance: Any) -> list[str]:
-    """What is wrong with the arguments that the command line gives a kernel."""
-    spec, names = kernel.node.args, [n for n in kernel.parameters if n != "self"]
-    strangers = [] if spec.kwarg is not None else [k for k in instance.kwargs if k not in names]
-    if strangers:
-        import difflib
-
-        near = difflib.get_close_matches(strangers[0], names, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}" if names else "it has none"
-        return [f"{instance.text!r}: {kernel.name} has no parameter {strangers[0]}; {hint}"]
-    if "self" in kernel.parameters:
-        return []
-    from tilec.evaluate.functions import bind_arguments
-
-    _, error = bind_arguments(instance.function, instance.args, instance.kwargs)
-    return [f"{instance.text!r}: {error.replace('()', '', 1)}"] if error else []
 
 
 # -- fixing ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,50 @@
+"""Whether the arguments that the command line gives a kernel fit its parameters."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+
+def misfit(kernel: Any, instance: Any) -> list[str]:
+    """What is wrong with the arguments that the command line gives a kernel."""
+    spec, names = kernel.node.args, [n for n in kernel.parameters if n != "self"]
+    if kernel.kind == "eager":
+        names += _constants(kernel.node)
+    strangers = [] if spec.kwarg is not None else [k for k in instance.kwargs if k not in names]
+    if strangers:
+        import difflib
+
+        near = difflib.get_close_matches(strangers[0], names, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}" if names else "it has none"
+        return [f"{instance.text!r}: {kernel.name} has no parameter {strangers[0]}; {hint}"]
+    if kernel.kind == "eager":
+        return _numbers_for_tensors(kernel, instance)
+    if "self" in kernel.parameters:
+        return []
+    from tilec.evaluate.functions import bind_arguments
+
+    _, error = bind_arguments(instance.function, instance.args, instance.kwargs)
+    return [f"{instance.text!r}: {error.replace('()', '', 1)}"] if error else []
+
+
+def _constants(function: ast.AST) -> list[str]:
+    """The sizes of an eager kernel: ``M, N = T.const("M, N")``."""
+    found: list[str] = []
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute) and node.value.func.attr == "const":
+            found += [n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+            found += [w for a in node.value.args if isinstance(a, ast.Constant) and isinstance(a.value, str) for w in a.value.replace(",", " ").split()]
+    return list(dict.fromkeys(found))
+
+
+def _numbers_for_tensors(kernel: Any, instance: Any) -> list[str]:
+    """Tensors of an eager kernel for which there is a number or text."""
+    given = {**dict(zip(kernel.parameters, instance.args)), **instance.kwargs}
+    annotations = {a.arg: a.annotation for a in (*kernel.node.args.args, *kernel.node.args.kwonlyargs) if a.annotation is not None}
+    annotations |= {n.target.id: n.annotation for n in kernel.node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+    tensors = [n for n, a in annotations.items() if n in given and "Tensor" in ast.unparse(a)]
+    wrong = next((n for n in tensors if isinstance(given[n], (int, float, str))), None)
+    if wrong is None:
+        return []
+    return [f"{instance.text!r}: {wrong} of {kernel.name} is a tensor; write {wrong}=tensor((1024, 1024), \"float16\"), with its shape and data type"]
