@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ...ir.buffer import FRAGMENT, GLOBAL, LOCAL, SHARED, SHARED_DYN, Buffer
 from ...ir.build import const_int
-from ...ir.expr import Binary, Expr, Var
-from ...ir.stmt import For, Parallel, TileOp
+from ...ir.stmt import Parallel, TileOp
 from ...source.span import Span
 from ..context import RuleContext
-from ..facts import Access, has_jump, is_runtime
+from ..facts import Access, is_runtime
+from ..ranges import interval, ranges_at
 from ..registry import rule
 
 ON_CHIP = (SHARED, SHARED_DYN, FRAGMENT, LOCAL)
@@ -59,49 +59,6 @@ def _gemm_operand(ctx: RuleContext, buffer: Buffer) -> bool:
 
 
 # -- indices -------------------------------------------------------------------------------------
-def interval(e: Expr, ranges: dict[Var, tuple[int, int]], seen: set[Var]) -> tuple[int, int] | None:
-    """The least and greatest value of sums and multiples of loop variables, both reached; None if not sure.
-
-    Exact only while no variable occurs twice, hence ``seen``.
-    """
-    value = const_int(e)
-    if value is not None:
-        return value, value
-    if isinstance(e, Var):
-        if e in seen or e not in ranges:
-            return None
-        seen.add(e)
-        return ranges[e]
-    if isinstance(e, Binary) and e.op in ("add", "sub", "mul"):
-        a, b = interval(e.a, ranges, seen), interval(e.b, ranges, seen)
-        if a is None or b is None:
-            return None
-        if e.op == "add":
-            return a[0] + b[0], a[1] + b[1]
-        if e.op == "sub":
-            return a[0] - b[1], a[1] - b[0]
-        products = [x * y for x in a for y in b]
-        return (min(products), max(products)) if a[0] == a[1] or b[0] == b[1] else None
-    return None
-
-
-def loop_ranges(access: Access) -> dict[Var, tuple[int, int]]:
-    """The ranges of the enclosing loops that run to their end."""
-    found: dict[Var, tuple[int, int]] = {}
-    for parent in access.place.parents:
-        if isinstance(parent, For) and not has_jump(parent.body):
-            start, extent = const_int(parent.start), const_int(parent.extent)
-            if start is not None and extent is not None and extent > 0:
-                ends = (start, start + (extent - 1) * parent.step)
-                found[parent.var] = (min(ends), max(ends))
-        elif isinstance(parent, Parallel) and not has_jump(parent.body):
-            for var, size in zip(parent.vars, parent.extents):
-                extent = const_int(size)
-                if extent is not None and extent > 0:
-                    found[var] = (0, extent - 1)
-    return found
-
-
 @rule("index-out-of-bounds")
 def index_out_of_bounds(ctx: RuleContext):
     """Accesses to shared, local and register buffers are not guarded; those to global tensors are."""
@@ -129,7 +86,7 @@ def index_out_of_bounds(ctx: RuleContext):
 
 
 def _outside(access: Access, buffer: Buffer) -> tuple[str, str] | None:
-    ranges = loop_ranges(access)
+    ranges = ranges_at(access.place)
     for dimension, (index, extent) in enumerate(zip(access.indices or (), buffer.shape)):
         size = const_int(extent)
         literal = const_int(index)

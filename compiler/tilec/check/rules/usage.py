@@ -1,25 +1,13 @@
-"""Buffers that are read too early or not at all, and operators on the wrong type."""
+"""Buffers that are read too early or not at all."""
 
 from __future__ import annotations
 
-from ...ir import dtypes
 from ...ir.buffer import FRAGMENT, LOCAL, SHARED, SHARED_DYN, TMEM, Buffer
-from ...ir.expr import Binary, Unary
 from ...ir.stmt import TileOp
 from ..context import RuleContext
-from ..facts import BITWISE, OPAQUE, WRITE, Access
+from ..facts import OPAQUE, WRITE, Access
 from ..registry import rule
 from .barriers import BARRIERS
-
-
-@rule("operand-dtype")
-def operand_dtype(ctx: RuleContext):
-    for place, e in ctx.facts.bitwise:
-        if isinstance(e, Binary) and (dtypes.is_float(e.a.dtype) or dtypes.is_float(e.b.dtype)):
-            dtype = e.a.dtype if dtypes.is_float(e.a.dtype) else e.b.dtype
-            yield ctx.report(f"{BITWISE[e.op]} works on integers; an operand is {dtype}", e.span or place.stmt.span)
-        elif isinstance(e, Unary) and dtypes.is_float(e.a.dtype):
-            yield ctx.report(f"~ works on integers; the operand is {e.a.dtype}", e.span or place.stmt.span)
 
 
 def adds_only(access: Access) -> bool:

@@ -76,6 +76,9 @@ def _index(ev: Evaluator, base: Buffer, value: Any, span: Span | None, node: ast
         return unknown("index")
     if isinstance(value, Expr):
         return value
+    if isinstance(value, (Buffer, Region)):
+        name = value.name if isinstance(value, Buffer) else value.buffer.name
+        ev.problem("buffer-arithmetic", f"{name} is a whole buffer; an index is one of its elements, such as {name}[0]", span or node)
     return unknown("index")
 
 
