@@ -78,7 +78,10 @@ def rule(*names: str, per_target: bool = False) -> Callable[[Check], Check]:
 # One file a rule family, in the order in which they have precedence.
 FAMILIES = (
     "launch",
+    "symbols",
     "buffers",
+    "alignment",
+    "values",
     "gemm",
     "wgmma",
     "tmem",
