@@ -9,7 +9,8 @@ from ...ir import build, dtypes
 from ...ir.expr import Expr, Unknown
 from ..evaluator import Evaluator
 from ..expressions import scalar_operand
-from ..values import DType, dtype_name, is_unknown, plain, unknown
+from ..values import Api, DType, dtype_name, is_unknown, plain, unknown
+from .operands import check_condition, check_operands, check_rounding
 from .registry import Bound, api, report_dtype
 
 # Functions of floats that keep the argument's type; integers are taken as float32 first.
@@ -24,8 +25,6 @@ OPERATORS = {"max": "max", "min": "min", "floordiv": "floordiv", "floormod": "fl
              "bitwise_and": "bitand", "bitwise_or": "bitor", "bitwise_xor": "bitxor", "shift_left": "shl", "shift_right": "shr",
              "And": "and", "Or": "or", "EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt", "GE": "ge", "div": "div", "add": "add",
              "indexdiv": "floordiv", "indexmod": "floormod"}
-_BITWISE = {"bitand", "bitor", "bitxor", "shl", "shr"}
-_SYMBOLS = {"bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>"}
 
 
 def number(value: Any) -> Any:
@@ -34,16 +33,13 @@ def number(value: Any) -> Any:
     return value if isinstance(value, (int, float, Expr)) else unknown("argument")
 
 
-def check_operands(ev: Evaluator, op: str, left: Any, right: Any, node: ast.AST) -> bool:
-    """Bitwise operators take integers."""
-    if op not in _BITWISE:
-        return True
-    for side in (left, right):
-        dtype = side.dtype if isinstance(side, Expr) else "float32" if isinstance(side, float) else "int32"
-        if dtypes.is_float(dtype):
-            ev.problem("operand-dtype", f"operator {_SYMBOLS[op]} takes integers, but an operand is {dtype}", node)
-            return False
-    return True
+def _rounding(ev: Evaluator, b: Bound, name: str, dtype: str) -> dict[str, Any]:
+    """The rounding mode of a T.ieee_* call, as an attribute of it."""
+    rest, nodes = b["rest"] or [], b["rest_nodes"] or []
+    mode = rest[0] if rest else b["rounding_mode"]
+    where = ev.span(nodes[0]) if nodes and nodes[0] is not None else b.where("rounding_mode") if "rounding_mode" in b.nodes else b.span
+    check_rounding(ev, name, mode, dtype, where)
+    return {"mode": mode} if isinstance(mode, str) else {}
 
 
 def _float_function(name: str) -> Any:
@@ -178,6 +174,7 @@ def select(ev: Evaluator, b: Bound) -> Any:
 
 # -- types ----------------------------------------------------------------------------------------------------------------
 @api("cast", "value dtype span=")
+    check_condition(ev, cond, b.where("cond"), "T.if_then_else")
 def cast(ev: Evaluator, b: Bound) -> Any:
     return _cast(ev, b, b["value"], "dtype")
 
