@@ -110,9 +110,13 @@ def binary_value(ev: Evaluator, op: type[ast.operator], left: Any, right: Any, n
         check_index_list(ev, left if isinstance(left, (tuple, list)) else right)
     if isinstance(left, Expr) or isinstance(right, Expr):
         return _device_binary(ev, name, left, right, node)
+    from .tile.operands import check_buffer_operand
+
     if isinstance(left, (Buffer, Region)) or isinstance(right, (Buffer, Region)):
+        check_buffer_operand(ev, left, right, node)
         return unknown("arithmetic on a buffer")
     if isinstance(left, HostTensor) or isinstance(right, HostTensor):
+        check_buffer_operand(ev, left, right, node)
         from .python.torch_model import tensor_binary
 
         return tensor_binary(name, left, right)
@@ -135,7 +139,9 @@ def _unknown_binary(left: Any, right: Any) -> Any:
 def _device_binary(ev: Evaluator, name: str, left: Any, right: Any, node: ast.AST) -> Any:
     if not _is_number(left) or not _is_number(right):
         return unknown("operands")
-    from .tile.scalar import check_operands
+    if sizes.are_sizes(left, right):
+        return sizes.binary(name, left, right)
+    from .tile.operands import check_operands
 
     if not check_operands(ev, name, left, right, node):
         return unknown("operands")
@@ -179,7 +185,15 @@ def _unaryop(ev: Evaluator, node: ast.UnaryOp, scope: Scope) -> Any:
     if isinstance(node.op, ast.Not):
         known = truth(ev, value)
         return derived("not", value) if known is None else not known
+        if op == "not":
+            from .tile.operands import check_condition
+
+            check_condition(ev, value, node, "not")
     try:
+    if isinstance(value, (Buffer, Region)) and isinstance(node.op, (ast.USub, ast.Invert)):
+        from .tile.operands import check_buffer_operand
+
+        check_buffer_operand(ev, value, value, node)
         python: dict[type, Any] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
         return python[type(node.op)](value)
     except Exception:
@@ -222,6 +236,7 @@ def _boolop(ev: Evaluator, node: ast.BoolOp, scope: Scope) -> Any:
         elif is_unknown(result):
             if truth(ev, value) is (name == "or"):
                 return value  # it decides, whatever the unknown one is
+                _check_logical(ev, node, i, result, value)
             result = derived(name, result, value)
         else:
             result = value
@@ -235,6 +250,14 @@ def _lazily(ev: Evaluator, node: ast.expr, scope: Scope) -> Any:
     """An operand whose evaluation depends on a device value: no place for statements, so for no macro."""
     if ev.builder is None:
         return evaluate(ev, node, scope)
+def _check_logical(ev: Evaluator, node: ast.BoolOp, position: int, left: Any, right: Any) -> None:
+    from .tile.operands import check_condition
+
+    word = "and" if isinstance(node.op, ast.And) else "or"
+    check_condition(ev, left, node.values[position - 1], word)
+    check_condition(ev, right, node.values[position], word)
+
+
     ev.builder.enter("lazy")
     try:
         return evaluate(ev, node, scope)
@@ -279,6 +302,11 @@ def compare_value(ev: Evaluator, op: ast.cmpop, left: Any, right: Any, node: ast
         if not _is_number(left) or not _is_number(right):
             return unknown("comparison")
         return plain(build.binary(name, left, right, ev.span(node)))
+    if name in ("lt", "le", "gt", "ge") and (isinstance(left, (Buffer, Region)) or isinstance(right, (Buffer, Region))):
+        from .tile.operands import check_buffer_operand
+
+        check_buffer_operand(ev, left, right, node)
+        return unknown("comparison of a buffer")
     if isinstance(left, HostTensor) or isinstance(right, HostTensor):
         from .python.torch_model import tensor_binary
 
@@ -351,6 +379,9 @@ def _ifexp(ev: Evaluator, node: ast.IfExp, scope: Scope) -> Any:
     if isinstance(then, DType) and isinstance(other, DType):
         return then  # each is a type the kernel is meant for
     return then if same(then, other) or is_hardware(cond) else unknown("condition")
+        from .tile.operands import check_condition
+
+        check_condition(ev, cond, node.test, "a conditional expression")
 
 
 def _attribute(ev: Evaluator, node: ast.Attribute, scope: Scope) -> Any:
