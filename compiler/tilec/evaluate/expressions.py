@@ -108,15 +108,15 @@ def binary_value(ev: Evaluator, op: type[ast.operator], left: Any, right: Any, n
         from .tile.launch import check_index_list
 
         check_index_list(ev, left if isinstance(left, (tuple, list)) else right)
-    if isinstance(left, Expr) or isinstance(right, Expr):
-        return _device_binary(ev, name, left, right, node)
     from .tile.operands import check_buffer_operand
 
+    if isinstance(left, Expr) or isinstance(right, Expr):
+        check_buffer_operand(ev, left, right, node)
+        return _device_binary(ev, name, left, right, node)
     if isinstance(left, (Buffer, Region)) or isinstance(right, (Buffer, Region)):
         check_buffer_operand(ev, left, right, node)
         return unknown("arithmetic on a buffer")
     if isinstance(left, HostTensor) or isinstance(right, HostTensor):
-        check_buffer_operand(ev, left, right, node)
         from .python.torch_model import tensor_binary
 
         return tensor_binary(name, left, right)
@@ -181,19 +181,19 @@ def _unaryop(ev: Evaluator, node: ast.UnaryOp, scope: Scope) -> Any:
         return value
     if isinstance(value, Expr):
         op = {ast.USub: "neg", ast.Not: "not", ast.Invert: "bitnot"}.get(type(node.op))
-        return value if op is None else plain(build.unary(op, value, ev.span(node)))
-    if isinstance(node.op, ast.Not):
-        known = truth(ev, value)
-        return derived("not", value) if known is None else not known
         if op == "not":
             from .tile.operands import check_condition
 
             check_condition(ev, value, node, "not")
-    try:
+        return value if op is None else plain(build.unary(op, value, ev.span(node)))
     if isinstance(value, (Buffer, Region)) and isinstance(node.op, (ast.USub, ast.Invert)):
         from .tile.operands import check_buffer_operand
 
         check_buffer_operand(ev, value, value, node)
+    if isinstance(node.op, ast.Not):
+        known = truth(ev, value)
+        return derived("not", value) if known is None else not known
+    try:
         python: dict[type, Any] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
         return python[type(node.op)](value)
     except Exception:
@@ -232,11 +232,11 @@ def _boolop(ev: Evaluator, node: ast.BoolOp, scope: Scope) -> Any:
             if is_unknown(result) or is_unknown(value) or not _is_number(result) or not _is_number(value):
                 result = unknown(name)
             else:
+                _check_logical(ev, node, i, result, value)
                 result = plain(build.binary(name, result, value, ev.span(node)))
         elif is_unknown(result):
             if truth(ev, value) is (name == "or"):
                 return value  # it decides, whatever the unknown one is
-                _check_logical(ev, node, i, result, value)
             result = derived(name, result, value)
         else:
             result = value
@@ -246,10 +246,6 @@ def _boolop(ev: Evaluator, node: ast.BoolOp, scope: Scope) -> Any:
     return result
 
 
-def _lazily(ev: Evaluator, node: ast.expr, scope: Scope) -> Any:
-    """An operand whose evaluation depends on a device value: no place for statements, so for no macro."""
-    if ev.builder is None:
-        return evaluate(ev, node, scope)
 def _check_logical(ev: Evaluator, node: ast.BoolOp, position: int, left: Any, right: Any) -> None:
     from .tile.operands import check_condition
 
@@ -258,6 +254,10 @@ def _check_logical(ev: Evaluator, node: ast.BoolOp, position: int, left: Any, ri
     check_condition(ev, right, node.values[position], word)
 
 
+def _lazily(ev: Evaluator, node: ast.expr, scope: Scope) -> Any:
+    """An operand whose evaluation depends on a device value: no place for statements, so for no macro."""
+    if ev.builder is None:
+        return evaluate(ev, node, scope)
     ev.builder.enter("lazy")
     try:
         return evaluate(ev, node, scope)
@@ -298,15 +298,15 @@ def compare_value(ev: Evaluator, op: ast.cmpop, left: Any, right: Any, node: ast
     if is_unknown(left) or is_unknown(right):
         other = right if is_unknown(left) else left
         return name == "ne" if names_other_vendor(other) and name in ("eq", "ne") else derived("comparison", left, right)
-    if isinstance(left, Expr) or isinstance(right, Expr):
-        if not _is_number(left) or not _is_number(right):
-            return unknown("comparison")
-        return plain(build.binary(name, left, right, ev.span(node)))
     if name in ("lt", "le", "gt", "ge") and (isinstance(left, (Buffer, Region)) or isinstance(right, (Buffer, Region))):
         from .tile.operands import check_buffer_operand
 
         check_buffer_operand(ev, left, right, node)
         return unknown("comparison of a buffer")
+    if isinstance(left, Expr) or isinstance(right, Expr):
+        if not _is_number(left) or not _is_number(right):
+            return unknown("comparison")
+        return plain(build.binary(name, left, right, ev.span(node)))
     if isinstance(left, HostTensor) or isinstance(right, HostTensor):
         from .python.torch_model import tensor_binary
 
@@ -375,13 +375,13 @@ def _ifexp(ev: Evaluator, node: ast.IfExp, scope: Scope) -> Any:
     run = _lazily if is_device(cond) and not is_unknown(cond) else evaluate
     then, other = run(ev, node.body, scope), run(ev, node.orelse, scope)
     if is_device(cond) and _is_number(scalar_operand(then)) and _is_number(scalar_operand(other)):
+        from .tile.operands import check_condition
+
+        check_condition(ev, cond, node.test, "a conditional expression")
         return build.select(cond, scalar_operand(then), scalar_operand(other), ev.span(node))
     if isinstance(then, DType) and isinstance(other, DType):
         return then  # each is a type the kernel is meant for
     return then if same(then, other) or is_hardware(cond) else unknown("condition")
-        from .tile.operands import check_condition
-
-        check_condition(ev, cond, node.test, "a conditional expression")
 
 
 def _attribute(ev: Evaluator, node: ast.Attribute, scope: Scope) -> Any:
