@@ -52,6 +52,7 @@ def _float_function(name: str) -> Any:
         if name.startswith("ieee") and not dtypes.is_float(value.dtype):
             ev.problem("operand-dtype", f"T.{name} takes a float, but its argument is {value.dtype}", b.where("x"))
             return unknown(name)
+        attrs = _rounding(ev, b, name, value.dtype) if name.startswith("ieee") else {}
         if not dtypes.is_float(value.dtype):
             value = build.cast(value, "float32")
         return build.call(name, (value,), value.dtype, b.span)
@@ -73,11 +74,27 @@ def _binary_float(name: str) -> Any:
             ev.problem("operand-dtype", f"T.{name} takes floats, but an argument is {wrong.dtype}", b.span)
             return unknown(name)
         x, y = build.match(x, y) if isinstance(x, Expr) or isinstance(y, Expr) else (build.const(float(x)), build.const(float(y)))
+        attrs = _rounding(ev, b, name, x.dtype) if name.startswith("ieee") else {}
         if not dtypes.is_float(x.dtype):
             x, y = build.cast(x, "float32"), build.cast(y, "float32")
         return build.call("pow" if name == "power" else name, (x, y), x.dtype, b.span)
 
     return handler
+
+
+@api("ieee_fmaf", "x y z rounding_mode=")
+def ieee_fmaf(ev: Evaluator, b: Bound) -> Any:
+    values = [number(b[n]) for n in "xyz"]
+    if any(is_unknown(v) for v in values):
+        return Unknown("unknown", b.span, "ieee_fmaf")
+    known = next((v for v in values if isinstance(v, Expr)), None)
+    dtype = known.dtype if known is not None else "float32"
+    if not dtypes.is_float(dtype):
+        ev.problem("operand-dtype", f"T.ieee_fmaf takes floats, but an argument is {dtype}", b.span)
+        return unknown("ieee_fmaf")
+    mode = b["rounding_mode"]
+    check_rounding(ev, "ieee_fmaf", mode, dtype, b.where("rounding_mode") if "rounding_mode" in b.nodes else b.span)
+    return build.call("ieee_fmaf", tuple(build.cast(build.lift(v), dtype) for v in values), dtype, b.span, **({"mode": mode} if isinstance(mode, str) else {}))
 
 
 for _name in BINARY_FLOAT:
@@ -157,6 +174,7 @@ _unary("Not", "not")
 @api("if_then_else", "cond t f span=")
 def if_then_else(ev: Evaluator, b: Bound) -> Any:
     cond, then, other = number(b["cond"]), number(b["t"]), number(b["f"])
+    check_condition(ev, cond, b.where("cond"), "T.if_then_else")
     if is_unknown(then) or is_unknown(other):
         return Unknown("unknown", b.span, "if_then_else")
     if isinstance(then, (int, float)) and isinstance(other, (int, float)):
@@ -174,7 +192,6 @@ def select(ev: Evaluator, b: Bound) -> Any:
 
 # -- types ----------------------------------------------------------------------------------------------------------------
 @api("cast", "value dtype span=")
-    check_condition(ev, cond, b.where("cond"), "T.if_then_else")
 def cast(ev: Evaluator, b: Bound) -> Any:
     return _cast(ev, b, b["value"], "dtype")
 
