@@ -201,9 +201,10 @@ def _value(plan: Plan, arguments: Sequence[Any], place: Place) -> Any:
     argument = arguments[place.param]
     if place.field == "value":
         return argument
-    if place.field == "strides":
-        return argument.stride(place.dim)
     p = plan.params[place.param]
+    if place.field == "strides":
+        ratio = plan.packed(p) if isinstance(p, Buffer) and place.dim < p.ndim - 1 else 1
+        return argument.stride(place.dim) * ratio
     last = isinstance(p, Buffer) and place.dim == p.ndim - 1
     found = argument.shape[place.dim] * (plan.packed(p) if last and isinstance(p, Buffer) else 1)
     return (found - place.offset) // place.scale

@@ -145,7 +145,9 @@ def _read(b: HostBuilder, place: Place) -> Any:
         if place.offset:
             value = T.binary("sub", value, T.constant(place.offset, "int64"))
         return value if place.scale == 1 else T.binary("floordiv", value, T.constant(place.scale, "int64"))
-    return _stride(b, place.param, p, place.dim)
+    stride = _stride(b, place.param, p, place.dim)
+    ratio = b.plan.packed(p) if place.dim < p.ndim - 1 else 1
+    return stride if ratio == 1 else T.binary("mul", stride, T.constant(ratio, "int64"))
 
 
 def _stride(b: HostBuilder, index: int, p: Buffer, dim: int) -> Any:

@@ -61,6 +61,7 @@ OPS: dict[str, OpSpec] = {
     "reducer_update": OpSpec((), ("target",), ("value",), "combine value into one element of a reducer"),
     "finalize_reducer": OpSpec(("reducer",), ("dst",), ("batch",), "close a reduction and write its result to dst; dst None: in "
                                "place, as releases before 0.1.14 do"),
+    "thread_allreduce": OpSpec((), ("dst",), ("value", "kind", "axes"), "dst = the combination of every thread's value along thread axes"),
     "collect_partial": OpSpec(("src",), ("dst",), ("kind",), "partial results of all threads to shared memory (made by lowering)"),
     # Known to the checker only.
     "gemm_sp": OpSpec(("A", "E", "B", "C"), ("C",), ("transpose_A", "transpose_E", "transpose_B", "policy", "clear_accum", "wg_wait"),

@@ -77,7 +77,9 @@ class JITKernel:
             arguments[i] = a
         values = extents_given(self._plan(), arguments)
         for i in self._outputs:
-            arguments[i] = self._empty(self.program.params[i], values, arguments)
+            output = self.program.params[i]
+            assert isinstance(output, Buffer)
+            arguments[i] = self._empty(output, values, arguments)
         return arguments, [arguments[i] for i in self._outputs]
 
     def _plan(self) -> Any:

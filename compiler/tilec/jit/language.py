@@ -9,6 +9,7 @@ from ..evaluate.evaluator import Evaluator
 from ..evaluate.tile.registry import subscript_api
 from ..evaluate.values import Api, DType, Function, Module, is_unknown
 from ..evaluate.workspace import Workspace, tilelang_member
+from ..ir.expr import Var
 from ..source.file import SourceFile
 from .errors import CompileError
 from .functions import traced_function
@@ -113,6 +114,8 @@ def macro(function: Any = None, **options: Any) -> Any:
 def member(module: str, name: str) -> Any:
     """``module.name`` for a running program. Raises AttributeError for names the language lacks."""
     found = tilelang_member(module, name)
+    if found == Api("tilelang.language", "const"):
+        return constants
     if isinstance(found, DType):
         return to_host(found)
     if isinstance(found, Module):
@@ -120,3 +123,9 @@ def member(module: str, name: str) -> Any:
 
         return importlib.import_module(found.name)
     return Name(found)
+
+
+def constants(names: str, dtype: str = "int32") -> Any:
+    """``T.const`` in an annotation, which Python evaluates before there is a kernel: symbols of these names."""
+    found = tuple(Var(dtype, None, name, "const") for name in names.replace(",", " ").split())
+    return found[0] if len(found) == 1 and "," not in names else found

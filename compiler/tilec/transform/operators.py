@@ -9,6 +9,7 @@ from ..ir.buffer import FRAGMENT, TMEM, Region
 from ..ir.build import binary, const, const_int, lift
 from ..ir.expr import Expr, Load, Var
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Parallel, Stmt, Store, TileOp
+from .allreduce import lower_allreduce
 from .async_copy import COMMIT, wait_function
 from .debugging import lower_debugging, print_call
 from .errors import LoweringError
@@ -130,5 +131,5 @@ def _print_all(op: TileOp, src: Region, lowering: ThreadLowering) -> Stmt:
 _OPERATORS: dict[str, Callable[[TileOp, ThreadLowering, bool], list[Stmt]]] = {
     "sync_threads": _sync_threads, "sync_warp": _sync_warp, **dict.fromkeys(BARRIER_OPS, _barrier), "ptx_wait_group": _wait_group,
     "ptx_commit_group": _commit_group, "wait_wgmma": _nothing, "set_max_nreg": _nothing, "deallocate_tmem": _nothing, "copy": _tensor_copy,
-    "collect_partial": _collect, "print": _debugging, "device_assert": _debugging,
+    "collect_partial": _collect, "thread_allreduce": lower_allreduce, "print": _debugging, "device_assert": _debugging,
 }

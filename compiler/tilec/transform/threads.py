@@ -187,10 +187,11 @@ class ThreadLowering:
         """An expression evaluated by every thread; fragments spread over threads are exchanged through shared memory before."""
         if not any(isinstance(x, Load) and x.buffer.scope == FRAGMENT for x in walk_expr(e)):
             return [], self._plain(e)
-        self._converged(s, divergent, "Reading a fragment")
         name = Var(e.dtype, e.span, "value", "let")
         loop = Parallel(s.span, (), (), (Let(s.span, name, e),))
         made = lower_parallel(loop, self.whole_block, self.state, self.ranges)
+        if len(made) > 1:  # an exchange; a fragment that every thread holds needs none
+            self._converged(s, divergent, "Reading a fragment")
         last = made[-1]
         assert isinstance(last, Unit)
         value = next(x.value for x in last.then if isinstance(x, Let) and x.var is name)

@@ -102,10 +102,12 @@ def row_major(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 
 def _is_large(buffer: Buffer) -> bool:
-    """Whether element offsets may exceed 32 bits."""
-    extents = buffer.static_shape()
-    if extents is None or buffer.scope != "global":
+    """Whether element offsets may exceed 32 bits; of a tensor with run-time extents they may."""
+    if buffer.scope != "global":
         return False
+    extents = buffer.static_shape()
+    if extents is None:
+        return True
     total = 1
     for extent in extents:
         total *= extent
