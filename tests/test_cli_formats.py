@@ -122,3 +122,9 @@ def test_characters_a_terminal_lacks(folder: Path, capsys, monkeypatch: pytest.M
     assert check(capsys, "--output-format", "concise")[0] == 1
     narrow.flush()
     assert b"kernels \\xe9/bad,1.py:7:9" in narrow.buffer.getvalue()  # type: ignore[attr-defined]
+
+
+def test_without_hints(capsys) -> None:
+    assert "TL412" in check(capsys, "--output-format", "concise")[1]
+    out = check(capsys, "--output-format", "concise", "--no-hints")[1]
+    assert "TL412" not in out and "TL901" in out and "hint" not in out.splitlines()[-1]

@@ -42,6 +42,7 @@ def add_parser(subparsers) -> None:
     shown.add_argument("--output-format", choices=FORMATS, default="full")
     shown.add_argument("--output-file", metavar="FILE", help="write the findings there instead of to standard output")
     shown.add_argument("--statistics", action="store_true", help="count findings by rule, and kernels that were wholly analysed")
+    shown.add_argument("--no-hints", action="store_true", help="errors and warnings only")
     shown.add_argument("--exit-zero", action="store_true", help="exit 0 even with findings")
     shown.add_argument("--stdin-filename", default="stdin.py", metavar="NAME", help="the name of what comes over standard input")
     fixes = parser.add_argument_group("fixes")
@@ -72,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
 
     report = gather(args)
     _refuse_instances(args, report)
+    if args.no_hints:
+        report.leave_out_hints()
     if args.diff:
         return _show_diff(report)
     _show(args, report)

@@ -3,6 +3,7 @@ its file."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -60,11 +61,25 @@ def check(job: Job) -> Any:
         return Checked(FileResult(job.name, failure=f"{told} and please report it."))
 
 
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """An interrupt waits, and a process that starts here never gets one: its parent tells it when it is over."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _Worker:
     def __init__(self, context: Any):
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, self.connection), daemon=True)
-        self.process.start()
+        with _uninterrupted():
+            self.process.start()
         theirs.close()
         self.job: Job | None = None
         self.since = 0.0
@@ -88,11 +103,14 @@ class _Pool:
         self.context = multiprocessing.get_context(_start_method())
         if self.context.get_start_method() == "fork":
             _warm_up(jobs)
-        self.workers = [_Worker(self.context) for _ in range(workers)]
+        self.size = workers
+        self.workers: list[_Worker] = []
 
     def run(self) -> Iterator[tuple[Job, Any]]:
         try:
-            for worker in list(self.workers):
+            for _ in range(self.size):
+                worker = _Worker(self.context)
+                self.workers.append(worker)
                 self._feed(worker)
             while self.workers:
                 ready = wait([w.connection for w in self.workers], timeout=1.0)

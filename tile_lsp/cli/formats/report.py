@@ -33,6 +33,10 @@ class Report:
                 seen.setdefault((d.code, d.span.path, d.span.line, d.span.column, d.message), d)
         return list(seen.values())
 
+    def leave_out_hints(self) -> None:
+        for result in self.results:
+            result.diagnostics = [d for d in result.diagnostics if d.severity != INFORMATION]
+
     @cached_property
     def failures(self) -> list[str]:
         return [r.failure for r in self.results if r.failure]
