@@ -32,6 +32,7 @@ class Outcome:
     operators: list[Operator]
     products: dict[int, Product] = field(default_factory=dict)  # by statement
     threads: int = 0
+    final: dict[Buffer, FragmentLayout] = field(default_factory=dict)  # layouts that are certain
 
 
 class FragmentModel:
@@ -57,9 +58,9 @@ class FragmentModel:
         given, unknown = self._given(count)
         vectors = _Vectors(self.launch, target, self._swizzled())
         operators = self._operators()
-        engine = Inference(operators, count, given, unknown, wanted, vectors)
+        engine = Inference(operators, count, given, unknown, wanted, vectors, lambda v: fragment_of_value(v, count))
         clashes, undefined = engine.run()
-        return Outcome(clashes, undefined, engine.state, operators, products, count)
+        return Outcome(clashes, undefined, engine.state, operators, products, count, {} if clashes else engine.final)
 
     def _operators(self) -> list[Operator]:
         assert self.collector is not None

@@ -15,7 +15,7 @@ from ..ir.build import const_int
 from ..ir.expr import Var
 from .digits import replicated
 from .layout import FragmentLayout
-from .placement import FINE, SCALE, TANGLED, completed, contains, equal_layouts, is_replicated, loop_of_buffer, planned, reduced, thread_shape, thread_sum
+from .placement import FINE, SCALE, TANGLED, completed, contains, equal_layouts, is_replicated, loop_of_buffer, planned, reduced, runs_along_diagonal, thread_shape, thread_sum
 from .tile_loops import Access, LoopOp, Operator, OtherOp, ProductOp, ReduceOp
 
 STRICT, COMMON, FREE = 2, 1, 0
@@ -26,12 +26,13 @@ Known = dict[Buffer, "FragmentLayout | None"]  # None: it has a layout that is n
 class Clash(Exception):
     """``kind``: ``product`` (two operators fix one fragment), ``loop`` (a loop cannot serve two fragments), ``reduce``,
     ``serial`` (a serial loop walks a fragment spread over threads), ``constant`` (an index that is a number), ``spread``
-    (the threads of a loop leave others out), ``ragged`` (threads would take unequal shares), ``tangled`` (a reduction of a
+    (the threads of a loop leave others out), ``race``
+    (iterations of different threads write one element), ``ragged`` (threads would take unequal shares), ``tangled`` (a reduction of a
     layout that does not follow rows). ``fatal``: TileLang gives up at once."""
 
     def __init__(self, kind: str, operator: Operator, buffer: Buffer, other: Buffer | None = None, fatal: bool = False,
                  access: Access | None = None, variable: Var | None = None, previous: FragmentLayout | None = None,
-                 wanted: FragmentLayout | None = None) -> None:
+                 wanted: FragmentLayout | None = None, certain: bool = False) -> None:
         super().__init__(kind)
         self.kind = kind
         self.operator = operator
@@ -42,6 +43,7 @@ class Clash(Exception):
         self.variable = variable
         self.previous = previous
         self.wanted = wanted
+        self.certain = certain  # whatever else is not known
         self.state: State | None = None
 
 
@@ -71,13 +73,15 @@ class Inference:
     """``given``: annotated layouts; ``products``: what each product wants of its operands, None where that is not known."""
 
     def __init__(self, operators: list[Operator], threads: int, given: Known, unknown: set[Buffer],
-                 products: dict[int, list[tuple[str, Buffer, FragmentLayout]] | None], vectors: Any) -> None:
+                 products: dict[int, list[tuple[str, Buffer, FragmentLayout]] | None], vectors: Any, written: Any) -> None:
         self.operators = operators
         self.threads = threads
         self.products = products
         self.vectors = vectors
+        self.written = written  # a layout value in digits, or None
         self.state = State(dict(given))
         self.unknown = unknown
+        self.final: dict[Buffer, FragmentLayout] = {}  # layouts that are certain in the end
         self.uses: dict[Buffer, list[int]] = {}
         for n, op in enumerate(operators):
             for b in op.buffers():
@@ -148,6 +152,7 @@ class Inference:
     # -- free mode -----------------------------------------------------------------------------------------------
     def _free(self) -> tuple[list[Clash], set[Buffer]]:
         undefined: set[Buffer] = set()
+        self.final = {b: layout for b, layout in self.state.layouts.items() if layout is not None}
         for members in self._components():
             failures: list[Clash] = []
             results: list[State] = []
@@ -159,19 +164,31 @@ class Inference:
                     results.append(state)
                 except Clash as clash:
                     clash.state = state
-                    if state.doubt:
+                    if state.doubt and not clash.certain:
                         doubt = True
                     elif clash.fatal:
                         return [clash], set()
                     else:
                         failures.append(clash)
-                doubt |= state.doubt
+                else:
+                    doubt |= state.doubt
             if not results and not doubt and failures:
                 return [failures[0]], set()
             if results and not doubt:
+                self._agree(results)
                 mine = {b for n in members for b in self.operators[n].buffers()}
                 undefined |= {b for b in mine if all(b not in r.layouts for r in results)}
         return [], undefined
+
+    def _agree(self, results: list[State]) -> None:
+        """Layouts that are the same wherever inference starts; which start is taken depends on the traffic it causes."""
+        first, *others = results
+        for buffer, layout in first.layouts.items():
+            if layout is None or layout is TANGLED or buffer in self.final:
+                continue
+            found = [r.layouts.get(buffer) for r in others]
+            if all(x is not None and equal_layouts(x, layout) for x in found):
+                self.final[buffer] = layout
 
     def _starts(self, members: list[int]) -> list[int]:
         """The operators worth starting from: all that have nothing to decide give the same attempt."""
@@ -233,7 +250,7 @@ class Inference:
         if src is TANGLED:
             if len(op.src.shape) != 2:
                 return self._doubtful(op, state)
-            raise Clash("tangled", op, op.src)
+            raise Clash("tangled", op, op.src, certain=True)
         wanted = reduced(src, op.dim)
         if op.dst not in state.layouts:
             state.source[id(op)] = op.src
@@ -275,9 +292,13 @@ class Inference:
         source = self._source(op, state)
         chosen: tuple[FragmentLayout, list[int]] | None
         if op.layout is not None:
-            return self._give_up(op, state)
-        if source is not None:
+            chosen = self._annotated(op)
+            source = None
+        elif source is not None:
             chosen = self._from_buffer(op, source, state)
+        elif level == FREE and self._served(op, state):
+            state.loops[id(op)] = None
+            return []
         elif level == FREE:
             chosen = self._choose(op, state)
         else:
@@ -285,6 +306,10 @@ class Inference:
         if chosen is None:
             return self._give_up(op, state)
         return self._settle(op, chosen, source, state)
+
+    def _annotated(self, op: LoopOp) -> tuple[FragmentLayout, list[int]] | None:
+        layout = self.written(op.layout)
+        return (layout, []) if layout is not None and layout.shape == op.space.extents else None
 
     def _follow_tangled(self, op: LoopOp, state: State) -> list[tuple[Buffer, FragmentLayout | None]]:
         """A loop over the same elements in the same order goes along; anything else is not known."""
@@ -338,6 +363,8 @@ class Inference:
             found: tuple[FragmentLayout, list[int]] | None = (layout, [])
         else:
             found = loop_of_buffer(layout, access.sums, op.space)
+            if found is None and runs_along_diagonal(layout, access.sums):
+                raise Clash("spread", op, buffer, fatal=True, access=access, previous=layout)
         if found is None:
             return None
         if buffer in state.walked:
@@ -356,26 +383,46 @@ class Inference:
 
     def _choose(self, op: LoopOp, state: State) -> tuple[FragmentLayout, list[int]] | None:
         """Without a deciding fragment: TileLang's own split, or that of a replicated fragment that is read."""
+        plan = self._plan(op)
+        reads = [a for a in op.accesses if state.layouts.get(a.buffer) is not None]
+        if not reads or not self._propagates(op):
+            return None if plan is None else (plan, [])
+        if plan is not None and all(is_replicated(state.layouts[a.buffer]) for a in reads):  # type: ignore[arg-type]
+            # both splits serve; which one is taken depends on how registers are addressed
+            return None if any(m.writes for m in op.memory) else (plan, [])
+        return None
+
+    def _plan(self, op: LoopOp) -> FragmentLayout | None:
+        """None if the width of its vectors is not known and matters."""
         total = 1
         for e in op.space.extents:
             total *= e
         if total > self.threads and total % self.threads:
             raise Clash("ragged", op, op.accesses[0].buffer, access=op.accesses[0])
-        vector = self.vectors.of(op)
-        if vector is None:
+        width = self.vectors.of(op)
+        found = [planned(op.space.extents, self.threads, self._narrowed(w, total)) for w in ((1, 2, 4, 8, 16) if width is None else (width,))]
+        if any(f is None for f in found) or any(f is not found[0] for f in found):
             return None
+        return found[0]
+
+    def _narrowed(self, vector: int, total: int) -> int:
         while vector > 1 and total % (self.threads * vector):
             vector //= 2
-        plan = planned(op.space.extents, self.threads, vector)
-        if plan is None:
-            raise Clash("ragged", op, op.accesses[0].buffer, access=op.accesses[0])
+        return vector
+
+    def _served(self, op: LoopOp, state: State) -> bool:
+        """Whether a loop that only reads fragments, all placed, can follow the one with the most indices."""
         reads = [a for a in op.accesses if state.layouts.get(a.buffer) is not None]
-        if not reads or not self._propagates(op):
-            return plan, []
-        if all(is_replicated(state.layouts[a.buffer]) for a in reads):  # type: ignore[arg-type]
-            # both splits serve; which one is taken depends on how registers are addressed
-            return None if any(m.writes for m in op.memory) else (plan, [])
-        return None
+        if len(reads) != len(op.accesses) or any(a.writes for a in reads):
+            return False
+        main = max(reads, key=lambda a: len(a.indices))
+        layout = state.layouts[main.buffer]
+        assert layout is not None
+        found = (layout, []) if op.is_common(main) else loop_of_buffer(layout, main.sums, op.space)
+        if found is None or found[1] or main.buffer in state.walked or thread_shape(found[0]) != FINE:
+            return False
+        runs = thread_sum(found[0], op.space.own())
+        return all(contains(runs, held, a.sums) for a in reads if (held := state.layouts[a.buffer]) is not None)
 
     def _settle(self, op: LoopOp, chosen: tuple[FragmentLayout, list[int]], source: Buffer | None,
                 state: State) -> list[tuple[Buffer, FragmentLayout | None]]:
@@ -398,6 +445,8 @@ class Inference:
             new = completed(layout, a.sums, extents, op.space) if fits and extents is not None else None
             if new is None:
                 state.doubt = True
+            elif a.writes and source is not None and len(new.replicas) > len(layout.replicas):
+                raise Clash("race", op, a.buffer, source, access=a)
             elif serial and source is not None:
                 access = self._access(op, source)
                 assert access is not None
@@ -429,6 +478,8 @@ class Inference:
                     walked = op.space.variables[serial[0]] if serial else None
                     kind = "serial" if walked is not None else "spread"
                     raise Clash(kind, op, a.buffer, fatal=True, access=a, variable=walked, previous=layout)
+                if serial and not any(e > 1 for e in op.space.extents):
+                    raise Clash("serial", op, a.buffer, fatal=True, access=a, variable=op.space.variables[serial[0]])
                 if serial:
                     state.doubt = True
                     continue

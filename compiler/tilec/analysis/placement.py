@@ -136,6 +136,14 @@ def loop_of_buffer(layout: FragmentLayout, indices: Sums, space: Space) -> tuple
     return None if filled is None else (FragmentLayout(space.extents, filled, layout.replicas), serial)
 
 
+def runs_along_diagonal(layout: FragmentLayout, indices: Sums) -> bool:
+    """Whether one variable decides twice about the thread, as in ``f[i, i]``."""
+    thread = thread_sum(layout, indices)
+    spans = sorted((p.digit.dim, p.below, p.below * p.extent) for p in (thread.parts if thread is not None else ())
+                   if p.digit is not None and p.digit.dim >= 0 and p.extent > 1)
+    return any(a[0] == b[0] and b[1] < a[2] for a, b in zip(spans, spans[1:]))
+
+
 def with_registers(shape: Sequence[int], threads: Iterable[Digit]) -> tuple[Digit, ...] | None:
     """What the thread digits leave of each dimension goes to registers, the last dimension first. None if digits overlap."""
     threads = list(threads)
@@ -293,6 +301,19 @@ def _joined(layout: FragmentLayout) -> list[tuple[str, int, int, int, int]]:
                 found.append(("copies", 0, r.extent, 1, r.scale))
             position = r.scale * r.extent
     return found
+
+
+def thread_runs(layout: FragmentLayout, dim: int) -> list[tuple[int, int]]:
+    """The threads along a dimension: how many, and how far apart; neighbouring digits are one run."""
+    runs: list[tuple[int, int]] = []
+    stride = 0
+    for d in sorted((d for d in layout.digits if d.dim == dim and d.axis == THREAD and d.extent > 1), key=lambda d: d.stride):
+        if runs and d.stride == stride and d.scale == runs[-1][0] * runs[-1][1]:
+            runs[-1] = (runs[-1][0] * d.extent, runs[-1][1])
+        else:
+            runs.append((d.extent, d.scale))
+        stride = d.stride * d.extent
+    return runs
 
 
 FINE, SCALE, SPREAD = "fine", "scale", "spread"

@@ -124,6 +124,8 @@ class Collector:
         self.lets: dict[Var, Expr] = {}
         self._threads = set(launch.attrs.get("thread_vars", ()))
         self._serial: list[tuple[Var, int]] = []
+        self._pipelines = 0
+        self._inner_lets: set[Var] = set()  # names bound in loops over threads: what they stand for has been met there
         self._body(launch.body, True)
 
     def _body(self, body: Body, known: bool) -> None:
@@ -142,7 +144,9 @@ class Collector:
             added = extent is not None and extent > 0 and const_int(s.start) == 0 and s.step == 1
             if added:
                 self._serial.append((s.var, extent))  # type: ignore[arg-type]
+            self._pipelines += s.kind == "pipelined"
             self._body(s.body, known and not explicit)
+            self._pipelines -= s.kind == "pipelined"
             if added:
                 self._serial.pop()
         elif isinstance(s, (If, While)):
@@ -153,8 +157,18 @@ class Collector:
         elif isinstance(s, Let):
             self.lets[s.var] = s.value
             self._float(s)
+        elif isinstance(s, Store) and known and not self._pipelines and not any(self._differs(e) for e in (*s.indices, s.value)):
+            self._single(s)
         elif not isinstance(s, Alloc):
             self._float(s)
+
+    def _single(self, s: Store) -> None:
+        """A store outside of loops over threads becomes a loop of one iteration where it touches a fragment."""
+        variable = Var("int32", None, "_", "loop")
+        loop = LoopOp(s, Space([(variable, 1)], self._serial, self.lets), (variable,), simple=False)
+        self._loop_body(loop, (s,))
+        if loop.accesses:
+            self.operators.append(loop)
 
     def _differs(self, e: Expr) -> bool:
         """Whether threads may disagree about a condition."""
@@ -278,6 +292,7 @@ class Collector:
                     self._loads(loop, e)
                 if isinstance(s, Let):
                     self.lets[s.var] = s.value
+                    self._inner_lets.add(s.var)
                 for inner in bodies(s):
                     self._loop_body(loop, inner)
             elif isinstance(s, Parallel):
@@ -304,7 +319,7 @@ class Collector:
             loop.simple = False
         if isinstance(e, Call) and any(isinstance(a, (Region, Buffer)) for a in e.args):
             loop.known = False
-        if isinstance(e, Var) and e in self.lets and self._holds_fragment(self.lets[e]):
+        if isinstance(e, Var) and e in self.lets and e not in self._inner_lets and self._holds_fragment(self.lets[e]):
             loop.known = False
         for child in children(e):
             self._loads(loop, child)

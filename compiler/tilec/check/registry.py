@@ -97,6 +97,7 @@ FAMILIES = (
     "waits",
     "pipelines",
     "parallel",
+    "layouts_given",
     "layouts",
     "capacity",
     "usage",

@@ -8,9 +8,12 @@ from __future__ import annotations
 from ...analysis.fragment_model import FragmentModel, Outcome, models
 from ...analysis.layout_inference import Clash, State
 from ...analysis.matrix_layouts import Product
+from ...analysis.placement import thread_runs
 from ...analysis.tile_loops import LoopOp, Operator, ProductOp, ReduceOp
 from ...ir.buffer import Buffer, Region
 from ...ir.build import const_int
+from ...ir.expr import Var
+from ...ir.expr import walk as walk_expr
 from ...ir.stmt import TileOp
 from ...source.span import Span
 from ..context import RuleContext
@@ -44,6 +47,7 @@ def outcomes(ctx: RuleContext) -> list[tuple[FragmentModel, Outcome]]:
     "layout-bijective",
     "fragment-serial-index",
     "fragment-constant-index",
+    "parallel-race",
     per_target=True,
 )
 def fragment_layouts(ctx: RuleContext):
@@ -282,7 +286,43 @@ def _undefined(ctx: RuleContext, buffer: Buffer):
     )
 
 
+@rule("reduce-thread-layout", per_target=True)
+def reduction_width(ctx: RuleContext):
+    """Threads exchange partial results with a butterfly: their number, and the distance between them, is a power of two."""
+    for model, outcome in outcomes(ctx):
+        for op in outcome.operators:
+            if not isinstance(op, ReduceOp) or not op.known or op.src not in outcome.final or ctx.is_blamed(op.src, op.dst):
+                continue
+            bad = next((d for d in thread_runs(outcome.final[op.src], op.dim) if any(n & (n - 1) for n in d)), None)
+            if bad is not None:
+                apart = f", {bad[1]} apart" if bad[1] > 1 else ""
+                yield ctx.report(
+                    f"the reduction of {op.src.name} along dimension {op.dim} runs over {bad[0]} threads{apart}; the exchange between threads "
+                    "needs powers of two",
+                    op.stmt.span,
+                    ("the launch", model.launch.attrs.get("spans", {}).get("threads") or model.launch.span),
+                )
+
+
+def _race(ctx: RuleContext, model: FragmentModel, outcome: Outcome, clash: Clash):
+    access, op = clash.access, clash.operator
+    assert access is not None and isinstance(op, LoopOp) and clash.other is not None and clash.state is not None
+    used = {x for i in access.indices for x in walk_expr(i) if isinstance(x, Var)}
+    missing = [v.name for v in op.variables if v not in used]
+    over = f"over {' and '.join(missing)} " if missing else ""
+    cause, related = _origin(ctx, model, outcome, clash.state, clash.other)
+    return ctx.report(
+        f"iterations {over}of different threads write the same element of {access.buffer.name} ({clash.other.name} is split by {cause}); "
+        "use T.reduce_* for a reduction",
+        access.span or op.stmt.span,
+        related,
+        (access.buffer.name, access.buffer.span),
+        name="parallel-race",
+    )
+
+
 _TELLERS = {
+    "race": _race,
     "product": _product,
     "loop": _loop,
     "reduce": _reduce,

@@ -98,14 +98,18 @@ def wgmma_shape(ctx: RuleContext):
 @rule("gemm-fragment-region", per_target=True)
 def gemm_fragment_region(ctx: RuleContext):
     for g in gemms(ctx):
-        if (
-            ctx.target is None
-            or g.C.buffer.scope != FRAGMENT
-            or takes_wgmma(g, ctx.target, thread_count(g.place.launch))
-        ):
+        if ctx.target is None or g.C.buffer.scope != FRAGMENT:
             continue
         for name in ("A", "B", "C"):
             region = g.op.region(name)
+            if region.buffer.scope == FRAGMENT and region.buffer.ndim > 2:
+                yield ctx.report(
+                    f"{g.name}: operand {name} is the fragment {region.buffer.name} of {region.buffer.ndim} dimensions; fragments that are "
+                    "operands have two",
+                    argument_span(g.op, name),
+                    (region.buffer.name, region.buffer.span),
+                )
+                break
             if region.buffer.scope == FRAGMENT and region.form == "slice" and _is_part(region):
                 yield ctx.report(
                     f"{g.name}: operand {name} is part of the fragment {region.buffer.name}; fragments are operands "

@@ -8,6 +8,7 @@ from ...ir.buffer import FRAGMENT, GLOBAL, Buffer
 from ...ir.layouts import LayoutValue
 from ..evaluator import Evaluator
 from ..values import Function, Partial, is_unknown, plain
+from .layouts import layout_of
 from .registry import Bound, api
 
 
@@ -43,6 +44,8 @@ def annotate_layout(ev: Evaluator, b: Bound) -> Any:
             attrs["layouts_unknown"] = True
             continue
         _check_kind(ev, key, value, where)
+        if isinstance(value, (Function, Partial)):
+            value = layout_of(ev, key.shape, value)
         attrs.setdefault("layouts", {})[key] = value
         attrs.setdefault("layout_places", {})[key] = where
     attrs.setdefault("layout_spans", []).append(b.span)

@@ -50,11 +50,16 @@ def _expressions(value: Any) -> tuple[Expr, ...] | None:
     return tuple(lift(v) for v in values)
 
 
-def layout(ev: Evaluator, b: Bound) -> Any:
-    shape = _shape(b["shape"])
+def layout_of(ev: Evaluator, shape: Any, function: Any) -> LayoutValue:
+    """The layout that a function of the indices describes."""
+    shape = _shape(shape)
     variables = _variables(shape)
-    index = _expressions(_apply(ev, b["forward_fn"], variables)) if shape is not None else None
+    index = _expressions(_apply(ev, function, variables)) if shape is not None else None
     return LayoutValue("layout", shape, None, variables, index=index)
+
+
+def layout(ev: Evaluator, b: Bound) -> Any:
+    return layout_of(ev, b["shape"], b["forward_fn"])
 
 
 def fragment(ev: Evaluator, b: Bound) -> Any:
