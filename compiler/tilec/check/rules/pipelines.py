@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...ir.buffer import Buffer, Region
 from ...ir.build import const_int
+from ...ir.expr import equal
 from ...ir.stmt import Alloc, For, Let, Stmt, Store, TileOp, walk
 from ..context import RuleContext
 from ..registry import rule
@@ -57,12 +58,14 @@ def _fault(ctx: RuleContext, loop: For, order: list[int] | None, stage: list[int
     if order is not None and stage is not None and len(order) != len(stage):
         return "stage", f"order has {len(order)} entries, stage {len(stage)}; both have one for each statement"
     statements = scheduled(loop)
-    if statements is not None and stage is not None and len(stage) != len(statements):
+    if not statements:  # nothing to schedule: the loop is dropped
+        return None
+    if stage is not None and len(stage) != len(statements):
         return "stage", f"stage has {len(stage)} entries for {len(statements)} statements"
     if order is not None and len(set(order)) != len(order):
         twice = next(o for o in order if order.count(o) > 1)
         return "order", f"two statements have order {twice}; every statement has its own"
-    if statements is None or stage is None or order is None or ctx.facts.has_unsupported:
+    if stage is None or order is None or ctx.facts.has_unsupported:
         return None
     return _dependence(statements, order, stage)
 
@@ -146,3 +149,70 @@ def nested(ctx: RuleContext):
                 loop.span,
                 ("the inner loop", inner.span),
             )
+
+
+# -- two writers ---------------------------------------------------------------------------------
+@rule("pipeline-write-conflict", per_target=True)
+def write_conflict(ctx: RuleContext):
+    """PipelinePlanning refuses a tile that a copy fills and a later statement of the loop writes again. Where copies go through
+    the tensor memory accelerator, TileLang has split the loop between warps before."""
+    if ctx.target is None or ctx.target.kind != "cuda" or ctx.target.tma:
+        return
+    for loop in pipelined(ctx):
+        stages = const_int(loop.attrs.get("num_stages"))
+        if stages is None or stages < 1 or loop.attrs.get("order") is not None or loop.attrs.get("stage") is not None:
+            continue
+        found = _second_write(loop)
+        if found is not None:
+            first, second, buffer = found
+            yield ctx.report(
+                f"{buffer.name} is written again in the same iteration of a pipelined loop, which {ctx.target.name} cannot overlap; "
+                "use a second tile or num_stages=0",
+                second.span,
+                ("the copy that fills it", first.span),
+                (f"{buffer.name}", buffer.span),
+            )
+
+
+def _second_write(loop: For) -> tuple[TileOp, Stmt, Buffer] | None:
+    for number, first in enumerate(loop.body):
+        if not isinstance(first, TileOp) or first.op != "copy":
+            continue
+        src, dst = first.region("src"), first.region("dst")
+        if src.buffer.scope != "global" or not dst.buffer.is_shared():
+            continue
+        for later in loop.body[number + 1 :]:
+            second = _writer(later, dst)
+            if second is not None:
+                return first, second, dst.buffer
+    return None
+
+
+def _writer(s: Stmt, tile: Region) -> Stmt | None:
+    """A statement in ``s`` that writes part of the tile for sure."""
+    from ...ir.ops import OPS
+
+    for inner in walk((s,)):
+        if isinstance(inner, Store) and inner.buffer is tile.buffer and tile.is_whole():
+            return inner
+        if not isinstance(inner, TileOp) or inner.op not in OPS:
+            continue
+        for name in OPS[inner.op].writes:
+            region = inner.args.get(name)
+            if isinstance(region, Region) and region.buffer is tile.buffer and overlap(region, tile):
+                return inner
+    return None
+
+
+def overlap(a: Region, b: Region) -> bool:
+    """Whether two regions of one buffer have elements in common, for sure."""
+    for low, size, other, length in zip(a.mins, a.extents, b.mins, b.extents):
+        numbers = [const_int(e) for e in (low, size, other, length)]
+        if any(n is None for n in numbers):
+            if not (equal(low, other) and equal(size, length)):
+                return False
+            continue
+        x, m, y, n = numbers  # type: ignore[misc]
+        if x + m <= y or y + n <= x:  # type: ignore[operator]
+            return False
+    return True
