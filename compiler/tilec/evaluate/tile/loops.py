@@ -98,8 +98,11 @@ def serial_alias(ev: Evaluator, b: Bound) -> Any:
 @api("Pipelined", "start stop= num_stages= order= stage= sync= group= annotations=")
 def pipelined(ev: Evaluator, b: Bound) -> Any:
     stages = plain(b["num_stages"])
-    if isinstance(stages, float) and "num_stages" in b.nodes:
-        ev.problem("pipeline-num-stages", f"num_stages is {stages}; it must be an integer", b.nodes["num_stages"])
+    if "num_stages" in b.nodes and not is_unknown(stages):
+        if isinstance(stages, Expr):
+            ev.problem("pipeline-num-stages", "num_stages is known at run time only; it must be a compile-time integer", b.nodes["num_stages"])
+        elif isinstance(stages, (float, str, list, tuple)):
+            ev.problem("pipeline-num-stages", f"num_stages is {stages!r}; it must be an integer", b.nodes["num_stages"])
     attrs = {"num_stages": 0 if stages is None else stages, "order": b["order"], "stage": b["stage"],
              "spans": {k: ev.span(n) for k, n in b.nodes.items()}}
     return make_serial(ev, "pipelined", [b["start"], b["stop"]], _positional_only(b), "T.Pipelined", attrs)
