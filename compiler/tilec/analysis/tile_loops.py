@@ -208,7 +208,7 @@ class Collector:
         elif s.op == "reduce":
             src, dst, dim = s.args["src"], s.args["dst"], s.args["dim"]
             whole = isinstance(src, Region) and isinstance(dst, Region) and src.is_whole() and dst.is_whole()
-            if not whole or not isinstance(dim, int) or isinstance(dim, bool):
+            if not whole or not isinstance(dim, int) or isinstance(dim, bool) or not 0 <= dim < len(src.extents):
                 self.operators.append(OtherOp(s, touched))
             else:
                 self.operators.append(ReduceOp(s, src.buffer, dst.buffer, dim, known))

@@ -32,8 +32,8 @@ def fragment_models(ctx: RuleContext) -> list[FragmentModel]:
 
 
 def outcomes(ctx: RuleContext) -> list[tuple[FragmentModel, Outcome]]:
-    if ctx.target is None:
-        return []
+    if ctx.target is None or ctx.program.attrs.get("origin") == "autotune":
+        return []  # a tuner tries configurations, and leaves out those without layouts
     kept = ctx.facts.__dict__.setdefault("fragment_outcomes", {})
     if ctx.target.name not in kept:
         found = [(m, m.infer(ctx.target)) for m in fragment_models(ctx)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ...ir import dtypes
 from ...ir.buffer import FRAGMENT, TMEM, Region
+from ...ir.build import const_int
 from ...ir.stmt import TileOp
 from ...target.chips import Target
 from ..context import RuleContext
@@ -100,6 +101,8 @@ def gemm_fragment_region(ctx: RuleContext):
     for g in gemms(ctx):
         if ctx.target is None or g.C.buffer.scope != FRAGMENT:
             continue
+        if any(const_int(e) != 1 for r in (g.A, g.B, g.C) for e in r.extents[:-2]):
+            continue  # gemm-rank says it
         for name in ("A", "B", "C"):
             region = g.op.region(name)
             if region.buffer.scope == FRAGMENT and region.buffer.ndim > 2:
