@@ -40,7 +40,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
 @needs_fork
-@pytest.mark.parametrize(("act", "word"), [(lambda: os.kill(os.getpid(), signal.SIGSEGV), "SIGSEGV"), (lambda: os._exit(7), "status 7")])
+@pytest.mark.parametrize(("act", "word"), [(lambda: os.kill(os.getpid(), signal.SIGKILL), "SIGKILL"), (lambda: os._exit(7), "status 7")])
 def test_a_crash_names_its_file(capsys, monkeypatch: pytest.MonkeyPatch, act, word: str) -> None:
     sabotage(monkeypatch, "k4.py", act)
     code, out, err = check(capsys, "--no-cache", "--jobs", "2", "--output-format", "concise")
