@@ -144,10 +144,27 @@ def test_a_tile_operation_that_some_threads_skip_is_refused():
         run("A: T.Tensor((64,), 'float32')", """
     with T.Kernel(1, threads=64) as b:
         tx = T.get_thread_binding()
-        if tx < 32:
+        if tx < 16:
             for i in T.Parallel(64):
                 A[i] = 1.0
     """)
+
+
+def test_whole_warps_share_out_a_tile_of_their_own():
+    out = run("A: T.Tensor((64,), 'float32'), B: T.Tensor((64,), 'float32')", """
+    with T.Kernel(1, threads=128) as b:
+        tx = T.get_thread_binding()
+        s = T.alloc_shared((64,), 'float32')
+        if tx >= 96:
+            for i in T.Parallel(64):
+                s[i] = i
+        T.copy(s, A)
+        if tx < 64:
+            for i in T.Parallel(64):
+                B[i] = s[63 - i]
+    """)
+    np.testing.assert_array_equal(out["A"], np.arange(64))
+    np.testing.assert_array_equal(out["B"], np.arange(64)[::-1])
 
 
 def test_an_exchange_under_a_condition_on_the_thread_is_refused():

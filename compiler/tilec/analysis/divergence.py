@@ -6,6 +6,7 @@ from typing import Any
 from ..ir.expr import Call, Expr, Load, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.stmt import Alloc, Body, For, If, Let, Parallel, Stmt, Store, While, bodies
+from ..ir.stmt import walk as walk_statements
 
 _PRIVATE = ("local", "local.var")
 
@@ -43,6 +44,8 @@ class Divergence:
             inner = divergent or self.differs(s.start) or self.differs(s.extent)
             if inner:
                 self.tainted.add(s.var)
+        elif isinstance(s, If) and hasattr(s, "low"):  # the code of a group of threads (transform/roles.py): the same for all of them
+            self._left_behind(s)
         elif isinstance(s, (If, While)):
             inner = divergent or self.differs(s.cond)
         elif isinstance(s, Parallel):
@@ -51,3 +54,9 @@ class Divergence:
             return
         for nested in bodies(s):
             self._body(nested, inner)
+
+    def _left_behind(self, s: If) -> None:
+        """Private memory that a group writes and others may read."""
+        own = {x.buffer for x in walk_statements(s.then) if isinstance(x, Alloc)}
+        self.tainted.update(x.buffer.storage() for x in walk_statements(s.then)
+                            if isinstance(x, Store) and x.buffer.scope in _PRIVATE and x.buffer not in own)

@@ -18,7 +18,7 @@ WARP = 32
 
 
 def lower_allreduce(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
-    lowering._converged(op, divergent, "T.tvm_thread_allreduce")
+    lowering._converged(op, divergent or lowering.state.role is not None, "T.tvm_thread_allreduce")
     dst = op.region("dst")
     before, value = lowering.expression(op.args["value"], op, divergent)
     total = lowering.state.temporary_local(f"{dst.buffer.name}_all", 1, dst.dtype, op.span)

@@ -4,36 +4,51 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ..ir.buffer import GLOBAL, Buffer
+from ..ir.expr import Call
+from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
-from ..ir.stmt import Body, For, If, Jump, Launch, Stmt, While
+from ..ir.stmt import Body, For, If, Jump, Launch, Stmt, While, expressions
+from ..ir.stmt import walk as walk_statements
 from .context import PassContext
-from .matrix.barrier_functions import SYNC_THREADS
+from .matrix.barrier_functions import SYNC_THREADS, role_barrier
+from .roles import Role
 from .threads import strip
 from .unit import Accesses, Unit
 
 
 @dataclass
 class Pending:
-    """What the block has accessed since its last barrier; ``arriving``: asynchronous writes nobody has waited for."""
+    """What the block has accessed since its last barrier; ``arriving``: asynchronous writes nobody has waited for.
+
+    ``group_reads``, ``group_writes``: by groups of threads whose order with other groups mbarriers keep.
+    """
 
     reads: set[Buffer] = field(default_factory=set)
     writes: set[Buffer] = field(default_factory=set)
     arriving: set[Buffer] = field(default_factory=set)
+    group_reads: set[Buffer] = field(default_factory=set)
+    group_writes: set[Buffer] = field(default_factory=set)
 
     def copy(self) -> Pending:
-        return Pending(set(self.reads), set(self.writes), set(self.arriving))
+        return Pending(set(self.reads), set(self.writes), set(self.arriving), set(self.group_reads), set(self.group_writes))
+
+    def take(self, other: Pending) -> None:
+        self.reads, self.writes, self.arriving = set(other.reads), set(other.writes), set(other.arriving)
+        self.group_reads, self.group_writes = set(other.group_reads), set(other.group_writes)
 
     def merge(self, other: Pending) -> None:
         self.reads |= other.reads
         self.writes |= other.writes
         self.arriving |= other.arriving
+        self.group_reads |= other.group_reads
+        self.group_writes |= other.group_writes
 
     def size(self) -> int:
-        return len(self.reads) + len(self.writes) + len(self.arriving)
+        return len(self.reads) + len(self.writes) + len(self.arriving) + len(self.group_reads) + len(self.group_writes)
 
     def clear(self) -> None:
-        self.reads.clear()
-        self.writes.clear()
+        for s in (self.reads, self.writes, self.group_reads, self.group_writes):
+            s.clear()
 
 
 def overlap(a: Buffer, b: Buffer) -> bool:
@@ -60,8 +75,9 @@ class Insertion:
         self.needed: set[int] = set()  # ids of statements that a barrier goes before
         self.loops: list[Pending] = []
 
-    def conflicts(self, p: Pending, reads, writes) -> bool:
-        return _meets(p.writes, reads) or _meets(p.writes, writes) or _meets(p.reads, writes)
+    def conflicts(self, p: Pending, reads, writes, groups: bool = True) -> bool:
+        read, written = (p.reads | p.group_reads, p.writes | p.group_writes) if groups else (p.reads, p.writes)
+        return _meets(written, reads) or _meets(written, writes) or _meets(read, writes)
 
     def visit(self, body: Body, p: Pending) -> None:
         for s in body:
@@ -78,6 +94,8 @@ class Insertion:
     def _statement(self, s: Stmt, p: Pending) -> None:
         if isinstance(s, Unit):
             self._unit(s, p)
+        elif isinstance(s, Role):
+            self._role(s, p)
         elif isinstance(s, If):
             self._touch(s, p, _reads(s.cond), ())
             other = p.copy()
@@ -89,6 +107,20 @@ class Insertion:
         elif isinstance(s, Jump):
             if self.loops:
                 self.loops[-1].merge(p)
+
+    def _role(self, s: Role, p: Pending) -> None:
+        """What a group needs of the whole block is waited for before; inside, its threads wait for each other only."""
+        reads, writes = _touched(s.then)
+        if id(s) in self.needed or self.conflicts(p, {b for b in reads if b.scope != GLOBAL or b in self.written}, writes, not _uses_mbarriers(s)):
+            self.needed.add(id(s))
+            p.clear()
+        inner = Pending(arriving=set(p.arriving))
+        loops, self.loops = self.loops, []
+        self.visit(s.then, inner)
+        self.loops = loops
+        p.arriving |= inner.arriving
+        p.group_reads |= {b for b in reads if b.scope != GLOBAL or b in self.written}
+        p.group_writes |= writes
 
     def _unit(self, s: Unit, p: Pending) -> None:
         if s.barrier:
@@ -115,7 +147,7 @@ class Insertion:
             jumps = Pending()
             self.loops.append(jumps)
             before, size = len(self.needed), entry.size()
-            p.reads, p.writes, p.arriving = set(entry.reads), set(entry.writes), set(entry.arriving)
+            p.take(entry)
             if isinstance(s, While):
                 p.reads |= _reads(s.cond)
             self.visit(s.body, p)
@@ -126,15 +158,16 @@ class Insertion:
                 break
         p.merge(entry)
 
-    def rebuild(self, body: Body) -> Body:
+    def rebuild(self, body: Body, role: Role | None = None) -> Body:
         out: list[Stmt] = []
         for s in body:
             if id(s) in self.needed:
-                out.append(SYNC_THREADS.run(s.span))
+                out.append(SYNC_THREADS.run(s.span) if role is None else role_barrier((role.low, role.high), s.span))
             if isinstance(s, (For, While)):
-                s = replace(s, body=self.rebuild(s.body))
+                s = replace(s, body=self.rebuild(s.body, role))
             elif isinstance(s, If):
-                s = replace(s, then=self.rebuild(s.then), other=self.rebuild(s.other))
+                inner = s if isinstance(s, Role) else role
+                s = replace(s, then=self.rebuild(s.then, inner), other=self.rebuild(s.other, inner))
             out.append(s)
         return tuple(out)
 
@@ -154,6 +187,22 @@ def insert_barriers(program: TileProgram, ctx: PassContext) -> TileProgram:
             s = replace(s, body=strip(insertion.rebuild(s.body)))
         out.append(s)
     return replace(program, body=tuple(out))
+
+
+def _uses_mbarriers(s: Stmt) -> bool:
+    return any(isinstance(x, Call) and str((x.attrs or {}).get("name")).startswith("tile_mbarrier")
+               for inner in walk_statements((s,)) for e in expressions(inner) for x in walk_expr(e))
+
+
+def _touched(body: Body) -> tuple[set[Buffer], set[Buffer]]:
+    """What the units of a body read and write."""
+    reads: set[Buffer] = set()
+    writes: set[Buffer] = set()
+    for s in walk_statements(body):
+        if isinstance(s, Unit):
+            reads |= s.reads
+            writes |= s.writes
+    return reads, writes
 
 
 def _written(body: Body) -> set[Buffer]:

@@ -1,7 +1,7 @@
 """The state that passes share while one program is lowered."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..analysis.layout import FragmentLayout
@@ -51,6 +51,7 @@ class LaunchState:
     tensor_plan: Any = None
     tensor_base: Var | None = None
     safe_values: dict[Buffer, Expr] = field(default_factory=dict)
+    role: tuple[int, int] | None = None  # the threads this state is for, if not the whole block
     _registers: dict[Buffer, Buffer] = field(default_factory=dict)
     keep: list[Any] = field(default_factory=list)  # statements whose id() is a key must stay alive
 
@@ -69,8 +70,14 @@ class LaunchState:
     def target(self) -> Target:
         return self.passes.target
 
+    def for_role(self, low: int, high: int) -> LaunchState:
+        """The same kernel seen by a group of its threads: their count, and their numbers from zero."""
+        return replace(self, role=(low, high))
+
     @property
     def threads(self) -> int:
+        if self.role is not None:
+            return self.role[1] - self.role[0]
         return self.extents[0] * self.extents[1] * self.extents[2]
 
     @property
@@ -82,7 +89,11 @@ class LaunchState:
             number = number + self.thread_vars[1] * x
         if z > 1:
             number = number + self.thread_vars[2] * (x * y)
-        return number
+        if self.role is None or not self.role[0]:
+            return number
+        low, high = self.role
+        # Within the group both are the same; the remainder is known not to be negative.
+        return number - low if low % (high - low) else number % (high - low)
 
     def layout_of(self, buffer: Buffer) -> FragmentLayout:
         return self.layouts[buffer]

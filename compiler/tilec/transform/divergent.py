@@ -13,6 +13,7 @@ from ..ir.stmt import walk as walk_statements
 from .context import LaunchState
 from .errors import LoweringError
 from .guard import conjuncts
+from .matrix.barrier_functions import SYNC_THREADS
 from .unit import Unit
 
 _SYNCHRONISES = ("tile_sync", "tile_mbarrier", "tile_shuffle", "tile_cp_async_wait", "tile_fence")
@@ -42,6 +43,15 @@ def check_divergent(s: Stmt, state: LaunchState, ranges: Ranges) -> None:
             raise LoweringError(f"Threads exchange data through {b.name} in code that only some threads of the block run (it is under a condition on the "
                                 "thread index). A block barrier is needed between the accesses and cannot be put there. Move the accesses out of "
                                 "the condition, or let each thread use elements of its own.", s.span, "sync-divergence")
+
+
+def refuse_block_barriers(s: Stmt) -> None:
+    """Raises LoweringError if the code of a group of threads waits for the whole block."""
+    for inner in walk_statements((s,)):
+        for e in expressions(inner):
+            if any(isinstance(x, Call) and (x.attrs or {}).get("name") == SYNC_THREADS.name for x in walk_expr(e)):
+                raise LoweringError("This operation synchronises the whole block, but it is in the code of a group of threads (under a condition on the "
+                                    "thread index). Move it out of the condition.", inner.span or s.span, "sync-divergence")
 
 
 def _one_thread(cond: Expr, state: LaunchState) -> bool:

@@ -94,6 +94,14 @@ def _copy(op: TileOp, ctx: PassContext) -> Body:
     return (over_tile(op, shape, lambda p: (Store(op.span, dst.buffer, at(dst, p), cast(element(src, p), dst.dtype)),), ctx, **attrs),)
 
 
+def _bulk_copy(op: TileOp, ctx: PassContext) -> Body:
+    """T.tma_copy by the threads that run it. They wait for each other before one of them may say that the tile is there."""
+    plain = replace(op, op="copy", args={k: v for k, v in op.args.items() if k not in ("barrier", "leader")})
+    if not op.region("dst").buffer.is_shared():
+        return _copy(plain, ctx)
+    return (*_copy(plain, ctx), TileOp(op.span, "sync_threads", {}))
+
+
 def _transpose(op: TileOp, ctx: PassContext) -> Body:
     src, dst = op.region("src"), op.region("dst")
     shape = tile_shape(dst)
@@ -219,7 +227,7 @@ def _none(op: TileOp, ctx: PassContext) -> Body:
 
 
 _EXPANSIONS: dict[str, Callable[[TileOp, PassContext], Body]] = {
-    "copy": _copy, "async_copy": _copy, "transpose": _transpose, "fill": _fill, "clear": _fill, "atomic": _atomic, "reduce": _reduce,
+    "copy": _copy, "async_copy": _copy, "tma_copy": _bulk_copy, "transpose": _transpose, "fill": _fill, "clear": _fill, "atomic": _atomic, "reduce": _reduce,
     "cumsum": _scan, "cummax": _scan, "annotate": _none,
 }
 

@@ -24,6 +24,7 @@ from .matrix.shape import MATRIX_OPS, matrix_shape
 from .matrix.shared import required_shared_layout
 from .matrix.tensor_memory import copy_fragment_layout
 from .rewrite import map_children
+from .roles import Role
 
 _REPLICATE_LIMIT = 256  # elements of a fragment that no tile operator touches, up to which every thread keeps a copy
 
@@ -37,7 +38,7 @@ def infer_layouts(program: TileProgram, ctx: PassContext) -> TileProgram:
 
 def _launch(s: Launch, state: LaunchState) -> Launch:
     s = replace(s, body=_matrix_operands(s.body, state))
-    Inference(s, state).run()
+    Inference(s.body, state).run()
     _shared_tiles(s, state)
     return s
 
@@ -52,7 +53,8 @@ def _matrix_operands(body: Body, state: LaunchState) -> Body:
         elif isinstance(s, TileOp) and s.op == "copy" and TMEM in (s.region("src").buffer.scope, s.region("dst").buffer.scope):
             out += _tensor_copy(s, state)
         else:
-            out.append(map_children(s, lambda inner: _matrix_operands(inner, state)))
+            mine = state.for_role(s.low, s.high) if isinstance(s, Role) else state
+            out.append(map_children(s, lambda inner, mine=mine: _matrix_operands(inner, mine)))  # type: ignore[misc]
     return tuple(out)
 
 
@@ -135,19 +137,22 @@ def fragment_accesses(body: Body) -> list[_Access]:
 class Inference:
     """Runs to a fixed point: known layouts decide loops, loops decide the layouts of their other fragments."""
 
-    def __init__(self, launch: Launch, state: LaunchState) -> None:
+    def __init__(self, body: Body, state: LaunchState) -> None:
         self.state = state
         self.loops: list[Parallel] = []
         self.reductions: list[TileOp] = []
         self.order: list[Stmt] = []
         self.fragments: list[Buffer] = []
-        self._collect(launch.body)
+        self.roles: list[Role] = []
+        self._collect(body)
 
     def _collect(self, body: Body) -> None:
         for s in body:
             if isinstance(s, Alloc) and s.buffer.scope == FRAGMENT:
                 self.fragments.append(s.buffer)
-            if isinstance(s, Parallel):
+            if isinstance(s, Role):
+                self.roles.append(s)
+            elif isinstance(s, Parallel):
                 self.loops.append(s)
                 self.order.append(s)
                 self.state.keep.append(s)
@@ -159,6 +164,8 @@ class Inference:
                     self._collect(inner)
 
     def run(self) -> None:
+        for role in self.roles:
+            Inference(role.then, self.state.for_role(role.low, role.high)).run()
         self._spread()
         for s in self.order:
             if self._undecided(s):

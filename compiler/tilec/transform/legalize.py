@@ -24,6 +24,7 @@ def refuse_unknown(program: TileProgram, ctx: PassContext) -> TileProgram:
         if isinstance(p, Buffer):
             for e in (*p.shape, *(p.strides or ())):
                 _refuse(e, p)
+    _refuse_counted_bytes(program)
     for s in walk_statements(program.body):
         if isinstance(s, TileOp) and s.op == "unsupported":
             raise LoweringError(f"{s.args.get('name') or 'This operator'} cannot be compiled yet: no lowering for it is known. Express it with "
@@ -39,6 +40,17 @@ def refuse_unknown(program: TileProgram, ctx: PassContext) -> TileProgram:
         if isinstance(s, Alloc):
             _check_alloc(s)
     return program
+
+
+def _refuse_counted_bytes(program: TileProgram) -> None:
+    """T.tma_copy is done by threads, which complete no bytes on a barrier: one that expects bytes would wait for ever."""
+    operators = [s for s in walk_statements(program.body) if isinstance(s, TileOp)]
+    expecting = {s.region("mbar").buffer: s for s in operators if s.op == "mbarrier_expect_tx"}
+    for s in operators:
+        barrier = s.args.get("barrier") if s.op == "tma_copy" else None
+        if isinstance(barrier, Region) and barrier.buffer in expecting:
+            raise LoweringError(f"{barrier.buffer.name} is told the bytes of T.tma_copy by T.mbarrier_expect_tx; the copy announces them itself here. "
+                                "Leave T.mbarrier_expect_tx out.", expecting[barrier.buffer].span, "unsupported")
 
 
 def _refuse(e: Expr, s: Stmt | Buffer) -> None:

@@ -15,7 +15,7 @@ from .debugging import lower_debugging, print_call
 from .errors import LoweringError
 from .layouts import default_loop_layout
 from .legalize import resolve_elements
-from .matrix.barrier_functions import SYNC_THREADS
+from .matrix.barrier_functions import NAMED_BARRIER, SYNC_THREADS, role_barrier
 from .matrix.barriers import BARRIER_OPS, lower_barrier_op
 from .matrix.device import function
 from .matrix.tensor_memory import lower_tensor_memory_copy
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 SYNC_WARP = function("tile_sync_warp", "", "__syncwarp();")
 
 
-def _named_barrier() -> object:
-    return function("tile_sync_named", "int barrier, int threads", 'asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");')
 
 
 def lower_operator(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
@@ -42,11 +40,13 @@ def lower_operator(op: TileOp, lowering: ThreadLowering, divergent: bool) -> lis
 
 def _sync_threads(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
     barrier, count = op.args.get("barrier_id"), op.args.get("arrive_count")
+    if barrier is None and count is None and lowering.state.role is not None:
+        return [unit((role_barrier(lowering.state.role, op.span),), op.span, barrier=True)]
     if barrier is None and count is None:
         return [unit((SYNC_THREADS.run(op.span),), op.span, barrier=not divergent)]
     threads = lowering.state.threads if count is None else count
-    named = _named_barrier()
-    return [unit((named.run(op.span, lift(barrier if barrier is not None else 1), lift(threads)),), op.span)]  # type: ignore[attr-defined]
+    named = NAMED_BARRIER
+    return [unit((named.run(op.span, lift(barrier if barrier is not None else 1), lift(threads)),), op.span)]
 
 
 def _sync_warp(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
@@ -72,6 +72,26 @@ def _commit_group(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list
 
 def _nothing(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
     return []
+
+
+def _launch_order(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    """Clusters and dependent launches: instructions of sm_90 (PTX ISA, barrier.cluster, griddepcontrol)."""
+    if lowering.state.target.sm < 90:
+        raise LoweringError(f"T.{op.op} needs sm_90 or newer; {lowering.state.target.name} has no such instruction.", op.span, "op-target")
+    arrive = "cluster_arrive_relaxed" if op.op == "cluster_arrive" and op.args.get("relaxed") else op.op
+    return [unit(tuple(_LAUNCH_ORDER[name].run(op.span) for name in _STEPS.get(arrive, (arrive,))), op.span, barrier=op.op in ("cluster_sync", "cluster_wait"))]
+
+
+_LAUNCH_ORDER = {name: function(f"tile_{name}", "", f'asm volatile("{text}" ::: "memory");', minimum_sm=90) for name, text in (
+    ("cluster_arrive", "barrier.cluster.arrive.release.aligned;"), ("cluster_arrive_relaxed", "barrier.cluster.arrive.relaxed.aligned;"),
+    ("cluster_wait", "barrier.cluster.wait.acquire.aligned;"), ("pdl_trigger", "griddepcontrol.launch_dependents;"), ("pdl_sync", "griddepcontrol.wait;"))}
+_STEPS = {"cluster_sync": ("cluster_arrive", "cluster_wait")}
+_NAMED_ARRIVE = function("tile_arrive_named", "int barrier, int threads", 'asm volatile("bar.arrive %0, %1;" :: "r"(barrier), "r"(threads) : "memory");')
+
+
+def _named_arrive(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    count = op.args.get("arrive_count")
+    return [unit((_NAMED_ARRIVE.run(op.span, lift(op.args["barrier_id"]), lift(lowering.state.threads if count is None else count)),), op.span)]
 
 
 def _collect(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
@@ -131,5 +151,9 @@ def _print_all(op: TileOp, src: Region, lowering: ThreadLowering) -> Stmt:
 _OPERATORS: dict[str, Callable[[TileOp, ThreadLowering, bool], list[Stmt]]] = {
     "sync_threads": _sync_threads, "sync_warp": _sync_warp, **dict.fromkeys(BARRIER_OPS, _barrier), "ptx_wait_group": _wait_group,
     "ptx_commit_group": _commit_group, "wait_wgmma": _nothing, "set_max_nreg": _nothing, "deallocate_tmem": _nothing, "copy": _tensor_copy,
-    "collect_partial": _collect, "thread_allreduce": lower_allreduce, "print": _debugging, "device_assert": _debugging,
+    "collect_partial": _collect, **dict.fromkeys(("cluster_arrive", "cluster_wait", "cluster_sync", "pdl_trigger", "pdl_sync"), _launch_order),
+    "named_barrier_arrive": _named_arrive,
+    # Bulk stores are stores, and matrix operations are done when their statement is: there is nothing to commit or wait for.
+    **dict.fromkeys(("tma_store_arrive", "tma_store_wait", "warpgroup_arrive", "warpgroup_commit_batch", "warpgroup_fence_operand"), _nothing),
+    "thread_allreduce": lower_allreduce, "print": _debugging, "device_assert": _debugging,
 }

@@ -30,6 +30,7 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     Pass("refuse-unknown", LOWER, "refuse values that static evaluation could not know, and operators without a lowering", "legalize:refuse_unknown"),
     Pass("canonical-indices", LOWER, "negative indices count from the end; views become accesses to their storage", "legalize:canonical_indices"),
+    Pass("find-roles", LOWER, "conditions on the thread index that divide the block into groups with tiles of their own", "roles:find_roles"),
     Pass("open-reducers", LOWER, "reducers become partial results of each thread and their combination", "reducers:open_reducers"),
     Pass("software-pipeline", OPTIMIZE, "pipelined loops prefetch with cp.async into multiple buffers", "software_pipeline:pipeline_loops"),
     Pass("expand-tiles", LOWER, "copies, fills, transposes, scans and atomics become parallel loops", "expand:expand_tiles"),

@@ -15,6 +15,7 @@ from ..ir.stmt import walk as walk_statements
 from .context import LaunchState, PassContext
 from .errors import LoweringError
 from .rewrite import map_children, replace_buffers
+from .roles import Role
 from .unit import Unit
 
 _ALIGNMENT = 16
@@ -129,9 +130,9 @@ def _without_unused(body: Body, used: dict[Buffer, Buffer]) -> Body:
 
 
 def _outlives_statements(body: Body) -> bool:
-    """Whether some operation may still use shared memory when its statement is over: asynchronous copies and multiplications."""
-    return any(b.scope in (BARRIER, CLUSTER_BARRIER) for b in (s.buffer for s in walk_statements(body) if isinstance(s, Alloc))) or any(
-        isinstance(s, Unit) and s.waits and not s.managed for s in walk_statements(body))
+    """Whether some operation may still use shared memory when its statement is over: asynchronous copies, multiplications, other groups of threads."""
+    return any(isinstance(s, Role) or (isinstance(s, Alloc) and s.buffer.scope in (BARRIER, CLUSTER_BARRIER))
+               or (isinstance(s, Unit) and s.waits and not s.managed) for s in walk_statements(body))
 
 
 def _placed(offsets: dict[Buffer, int], viewing: set[Buffer]) -> dict[Buffer, Buffer]:

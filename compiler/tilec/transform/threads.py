@@ -16,7 +16,7 @@ from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Launch, Let, Paralle
 from ..ir.stmt import walk as walk_statements
 from .atomics import atomic_statement, lower_atomic_calls
 from .context import LaunchState, PassContext
-from .divergent import check_divergent
+from .divergent import check_divergent, refuse_block_barriers
 from .errors import LoweringError
 from .layouts import fragment_accesses, static_extents
 from .matrix.lower import lower_matrix_op
@@ -26,6 +26,7 @@ from .parallel import LoopLowering, lower_parallel
 from .prologue import prepare_launch
 from .reduce import lower_reduction
 from .rewrite import map_children, map_expr
+from .roles import Role
 from .scan import lower_scan
 from .unit import Unit, is_memory, unit
 
@@ -81,6 +82,8 @@ class ThreadLowering:
         if isinstance(s, Evaluate):
             before, value = self.expression(s.value, s, divergent)
             return [*before, unit((Evaluate(s.span, value),), s.span)]
+        if isinstance(s, Role):
+            return [self._role(s, divergent)]
         if isinstance(s, If):
             return self._if(s, divergent)
         if isinstance(s, For):
@@ -118,6 +121,19 @@ class ThreadLowering:
         inner = divergent or self.divergence.differs(s.cond)
         made = If(s.span, cond, self.body(s.then, inner), self.body(s.other, inner))
         return [*before, made if not inner or divergent else self._as_unit(made)]
+
+    def _role(self, s: Role, divergent: bool) -> Role:
+        """The code of a group of threads, laid out over the group."""
+        self._converged(s, divergent, "The code of a group of threads")
+        outer, whole = self.state, self.whole_block
+        self.state = outer.for_role(s.low, s.high)
+        self.whole_block = FragmentLayout((), (), (Replica(self.state.threads, 1),))
+        try:
+            made = replace(s, cond=self._plain(s.cond), then=self.body(s.then, False))
+        finally:
+            self.state, self.whole_block = outer, whole
+        refuse_block_barriers(made)
+        return made
 
     def _for(self, s: For, divergent: bool) -> list[Stmt]:
         first, start = self._head(s.start, s, divergent)
@@ -312,6 +328,8 @@ def strip(body: Body) -> Body:
     for s in body:
         if isinstance(s, Unit):
             out += strip(s.then)
+        elif isinstance(s, Role):
+            out.append(If(s.span, s.cond, strip(s.then)))
         else:
             out.append(map_children(s, strip))
     return tuple(out)

@@ -163,6 +163,9 @@ def _read_only(p: ExpressionPrinter, e: Call) -> str:
     return f"__ldg(&{p.element(place.buffer, place.indices)})"
 
 
+_CLUSTER_RANK = ("__device__ __forceinline__ int tile_cluster_rank() {\n  int rank;\n"
+                 '  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));\n  return rank;\n}\n')
+
 INTRINSICS: dict[str, Printer] = {
     **{name: _rounded(stem) for name, stem in _ROUNDED.items()},
     "ieee_fmaf": _fmaf, "ieee_frsqrt": _named("__frsqrt_rn"), "fma": _fma,
@@ -178,6 +181,7 @@ INTRINSICS: dict[str, Printer] = {
     "any_sync": _vote("__any_sync"), "all_sync": _vote("__all_sync"), "ballot_sync": _vote("__ballot_sync"), "ballot": _vote("__ballot_sync"),
     **dict.fromkeys(("syncthreads_count", "syncthreads_and", "syncthreads_or"), _block_vote),
     "activemask": lambda p, e: "static_cast<unsigned long long>(__activemask())", "tvm_warp_activemask": lambda p, e: "__activemask()",
+    "block_rank_in_cluster": lambda p, e: p.use("tile_cluster_rank", _CLUSTER_RANK) + "()",
     "match_any_sync": _match, "match_all_sync": _match, "shuffle_elect": _elect,
     "__ffs": _bits("__ffs", "__ffsll"), "popcount": _bits("__popc", "__popcll"), "clz": _bits("__clz", "__clzll"),
     "__fns": lambda p, e: f"__fns({_arguments(p, e)})", "__ldg": _read_only,

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from ...ir.stmt import Evaluate
+from ...source.span import Span
 from ...target.chips import Target
 from .device import DeviceFunction, function
 
 _SHARED = "static_cast<unsigned int>(__cvta_generic_to_shared(barrier))"
 
 SYNC_THREADS = function("tile_sync_threads", "", "__syncthreads();")
+NAMED_BARRIER = function("tile_sync_named", "int barrier, int threads", 'asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");')
+_LAST_BARRIER = 15  # a block has barriers 0 to 15 (PTX ISA, bar); users take the low numbers
+
+
+def role_barrier(role: tuple[int, int], span: Span | None) -> Evaluate:
+    """The threads of a group wait for each other. Groups that share no warp have numbers of their own."""
+    low, high = role
+    return NAMED_BARRIER.run(span, _LAST_BARRIER - low // 128 % 8, high - low)
+
 
 INIT = function(
     "tile_mbarrier_init",
