@@ -6,7 +6,7 @@ from __future__ import annotations
 
 GENERAL, API, JIT, LAUNCH, BUFFER, GEMM, TMEM, BARRIER, LOOP, TILE = (
     "general", "api", "jit", "launch", "buffer", "gemm", "tmem", "barrier", "loop", "tile")
-PYTHON, DTYPE, CAPACITY, LAYOUT = "python", "dtype", "capacity", "layout"
+PYTHON, DTYPE, CAPACITY, LAYOUT, PERFORMANCE = "python", "dtype", "capacity", "layout", "performance"
 
 RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL001", "syntax-error", GENERAL, "E", "The file is not valid Python."),
@@ -152,6 +152,7 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL716", "async-copy-wait", BARRIER, "E", "T.async_copy is never waited for."),
     ("TL717", "async-copy-scope", BARRIER, "E", "T.async_copy copies from global to shared memory only."),
     ("TL718", "setmaxnreg-value", BARRIER, "E", "setmaxnreg takes multiples of 8 from 24 to 256."),
+    ("TL719", "tma-operands", BARRIER, "E", "T.tma_copy of memory or types it cannot copy between."),
 
     ("TL801", "pipeline-num-stages", LOOP, "E", "num_stages is no integer of at least 0."),
     ("TL802", "pipeline-annotation", LOOP, "E", "order and stage do not describe a schedule."),
@@ -206,4 +207,15 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL947", "atomic-tma-target", TILE, "E", "The target has no TMA reductions."),
     ("TL951", "rng-init", TILE, "E", "A random number is drawn before the generator is set up."),
     ("TL952", "rng-argument", TILE, "E", "No such random generator or distribution."),
+
+    ("TL961", "scalar-vector-loop", PERFORMANCE, "I", "A T.vectorized loop that runs one element at a time."),
+    ("TL962", "narrow-access", PERFORMANCE, "I", "A copy moves global memory in pieces of less than 16 bytes."),
+    ("TL963", "uncoalesced-access", PERFORMANCE, "I", "Neighbouring threads access addresses far apart."),
+    ("TL964", "bank-conflict", PERFORMANCE, "I", "Threads of a warp meet in one bank of shared memory."),
+    ("TL965", "pipeline-depth", PERFORMANCE, "I", "More stages than shared memory holds, and how many it does."),
+    ("TL966", "small-grid", PERFORMANCE, "I", "The grid has fewer blocks than the chip has multiprocessors."),
+    ("TL967", "missed-tma", PERFORMANCE, "I", "A copy cannot use the tensor memory accelerator, and why."),
 )
+
+# Hints that are told to those who ask for them: by name, code, family, or a severity of their own.
+OPT_IN = frozenset(("narrow-access", "uncoalesced-access", "bank-conflict", "pipeline-depth", "small-grid", "missed-tma"))

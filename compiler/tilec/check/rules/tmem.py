@@ -8,7 +8,7 @@ from ...ir.buffer import FRAGMENT, GLOBAL, SHARED, SHARED_DYN, TMEM, Buffer, Reg
 from ...ir.build import const_int
 from ...ir.stmt import TileOp
 from ..context import RuleContext
-from ..facts import OPAQUE, Facts, argument_span, thread_count
+from ..facts import OPAQUE, Access, Facts, Place, argument_span, thread_count
 from ..registry import rule
 from .gemm import GEMMS, Gemm, gemms, known, scope_name
 
@@ -44,11 +44,16 @@ def mma_operand(facts: Facts, buffer: Buffer) -> bool:
     )
 
 
+def _is_laid_out(ctx: RuleContext, buffer: Buffer) -> bool:
+    """Whether the user says which lanes and columns the elements take (T.annotate_layout)."""
+    return any(buffer in launch.attrs.get("layouts", ()) for launch in ctx.program.launches())
+
+
 @rule("tmem-rows")
 def tmem_rows(ctx: RuleContext):
     for buffer in ctx.facts.allocations(TMEM):
         rows = const_int(buffer.shape[0]) if buffer.ndim == 2 else None
-        if rows is None or ctx.is_blamed(buffer):
+        if rows is None or ctx.is_blamed(buffer) or _is_laid_out(ctx, buffer):
             continue
         if rows > LANES and not mma_operand(ctx.facts, buffer):
             yield ctx.report(
@@ -228,13 +233,30 @@ def tmem_copies(ctx: RuleContext):
 
 @rule("tmem-dealloc")
 def tmem_dealloc(ctx: RuleContext):
+    released: dict[Buffer, Place] = {}
     for place in ctx.facts.ops("deallocate_tmem"):
         op = place.stmt
         region = op.args.get("buffer") if isinstance(op, TileOp) else None
-        if isinstance(region, Region) and region.buffer.scope != TMEM:
+        if not isinstance(region, Region):
+            continue
+        buffer = region.buffer.storage()
+        if buffer.scope != TMEM:
+            yield ctx.report(f"T.deallocate_tmem of {buffer.name}, which is in {scope_name(buffer)}", place.stmt.span)
+            continue
+        before = released.setdefault(buffer, place)
+        if before is not place and before.parents == place.parents[: len(before.parents)]:
             yield ctx.report(
-                f"T.deallocate_tmem of {region.buffer.name}, which is in {scope_name(region.buffer)}", place.stmt.span
+                f"{buffer.name} is given back a second time", place.stmt.span, ("the first time", before.stmt.span)
             )
+        later = next((a for a in ctx.facts.storage_uses[buffer] if a.place.order > place.order and _is_use(a)), None)
+        if later is not None and place.parents == later.place.parents[: len(place.parents)]:
+            yield ctx.report(
+                f"{buffer.name} is used after T.deallocate_tmem gave it back", later.span, ("given back here", place.stmt.span)
+            )
+
+
+def _is_use(access: Access) -> bool:
+    return access.kind != OPAQUE and not (isinstance(access.stmt, TileOp) and access.stmt.op == "deallocate_tmem")
 
 
 # -- MMAs ----------------------------------------------------------------------------------------
@@ -288,40 +310,6 @@ def _dead_waits(ctx: RuleContext):
         ):
             found.append(place.stmt.span)
     return found
-
-
-@rule("tcgen05-wait")
-def tcgen05_wait(ctx: RuleContext):
-    """An accumulator copied out although no statement of the kernel waits for any barrier."""
-    if (
-        ctx.facts.has_unsupported
-        or ctx.facts.ops("mbarrier_wait_parity")
-        or ctx.program.attrs.get("ws_schedules")
-    ):
-        return
-    for place in ctx.facts.ops("copy"):
-        op = place.stmt
-        assert isinstance(op, TileOp)
-        src = op.args.get("src")
-        if not isinstance(src, Region) or src.buffer.scope != TMEM:
-            continue
-        writers = [
-            a
-            for a in ctx.facts.storage_uses[src.buffer.storage()]
-            if a.kind == "write" and isinstance(a.stmt, TileOp) and a.place.order < place.order
-        ]
-        pending = [
-            w
-            for w in writers
-            if isinstance(w.stmt, TileOp) and w.stmt.op == "tcgen05_gemm" and w.stmt.args.get("mbar") is not None
-        ]
-        if pending and len(pending) == len(writers):
-            yield ctx.report(
-                f"{src.buffer.name} is read before its MMA has been waited for; T.mbarrier_wait_parity on its "
-                "barrier must come first",
-                op.span,
-                ("the MMA", pending[-1].stmt.span),
-            )
 
 
 @rule("tmem-warpgroup")

@@ -1,40 +1,71 @@
-"""Asynchronous copies and what waits for them."""
+"""Asynchronous operations and what waits for them, in program order. PTX ISA: cp.async, cp.async.bulk, tcgen05.commit, wgmma."""
 
 from __future__ import annotations
 
-from ...ir.buffer import Region
+from ...ir.buffer import GLOBAL, TMEM, Buffer, Region
 from ...ir.stmt import TileOp
 from ..context import RuleContext
+from ..facts import OPAQUE, READ, Access, Place
 from ..registry import rule
+
+_WGMMAS = ("wgmma_gemm", "wgmma_gemm_sp")
+
+
+def is_ordered_elsewhere(ctx: RuleContext) -> bool:
+    """Whether something not understood, or a schedule, may place the waits."""
+    return ctx.facts.has_unsupported or bool(ctx.program.attrs.get("ws_schedules"))
+
+
+def early_reader(ctx: RuleContext, buffer: Buffer, start: Place, waits: list[Place], but: tuple[str, ...] = ()) -> Access | None:
+    """The first read of a buffer after ``start`` with none of the waits between. A wait before ``start`` in a loop around both
+    belongs to the iteration before."""
+    end = min((w.order for w in waits if w.order > start.order), default=1 << 30)
+    return next(
+        (
+            a
+            for a in ctx.facts.storage_uses.get(buffer.storage(), ())
+            if a.kind in (READ, OPAQUE)
+            and start.order < a.place.order < end
+            and not (isinstance(a.stmt, TileOp) and a.stmt.op in but)
+        ),
+        None,
+    )
+
+
+def barrier_waits(ctx: RuleContext, barrier: Buffer) -> list[Place]:
+    """The waits on any element of an array of barriers."""
+    found = []
+    for place in ctx.facts.ops("mbarrier_wait_parity"):
+        region = place.stmt.args.get("mbar") if isinstance(place.stmt, TileOp) else None
+        if not isinstance(region, Region) or region.buffer.storage() is barrier.storage():
+            found.append(place)
+    return found
 
 
 @rule("async-copy-wait")
 def async_copy_wait(ctx: RuleContext):
-    """T.async_copy completes at T.ptx_wait_group; without any, its tile is read too early."""
-    if ctx.facts.has_unsupported or ctx.facts.ops("ptx_wait_group"):
+    """T.async_copy completes at T.ptx_wait_group; before, its tile may still be written."""
+    if is_ordered_elsewhere(ctx) or ctx.facts.ops("cp_async_barrier_noinc"):
         return
+    waits = ctx.facts.ops("ptx_wait_group")
     for place in ctx.facts.ops("async_copy"):
         op = place.stmt
         assert isinstance(op, TileOp)
         dst = op.args["dst"]
         if not isinstance(dst, Region) or ctx.is_blamed(dst.buffer):
             continue
-        readers = [
-            a for a in ctx.facts.storage_uses[dst.buffer.storage()] if a.kind == "read" and a.place.order > place.order
-        ]
-        if readers:
+        reader = early_reader(ctx, dst.buffer, place, waits)
+        if reader is not None and reader.kind == READ:
             yield ctx.report(
                 f"{dst.buffer.name} is read while T.async_copy may still be writing it; T.ptx_wait_group(0) must "
                 "come first",
-                readers[0].stmt.span,
+                reader.stmt.span,
                 ("the copy", op.span),
             )
 
 
 @rule("tma-barrier")
 def tma_barrier(ctx: RuleContext):
-    from ...ir.buffer import GLOBAL
-
     for place in ctx.facts.ops("tma_copy"):
         op = place.stmt
         assert isinstance(op, TileOp)
@@ -50,8 +81,8 @@ def tma_barrier(ctx: RuleContext):
 
 @rule("tma-wait")
 def tma_wait(ctx: RuleContext):
-    """A tile loaded by T.tma_copy and read although the kernel waits for no barrier at all."""
-    if ctx.facts.has_unsupported or ctx.facts.ops("mbarrier_wait_parity"):
+    """A tile loaded by T.tma_copy and read before anything waits for its barrier."""
+    if is_ordered_elsewhere(ctx):
         return
     for place in ctx.facts.ops("tma_copy"):
         op = place.stmt
@@ -59,14 +90,59 @@ def tma_wait(ctx: RuleContext):
         dst, barrier = op.args["dst"], op.args.get("barrier")
         if not isinstance(dst, Region) or not isinstance(barrier, Region) or not dst.buffer.is_shared():
             continue
-        readers = [
-            a for a in ctx.facts.storage_uses[dst.buffer.storage()] if a.kind == "read" and a.place.order > place.order
-        ]
-        if readers:
+        reader = early_reader(ctx, dst.buffer, place, barrier_waits(ctx, barrier.buffer))
+        if reader is not None and reader.kind == READ:
             yield ctx.report(
                 f"{dst.buffer.name} is read before its T.tma_copy has been waited for; T.mbarrier_wait_parity on "
-                f"{barrier.buffer.name} must come "
-                "first",
-                readers[0].stmt.span,
+                f"{barrier.buffer.name} must come first",
+                reader.stmt.span,
                 ("the copy", op.span),
             )
+
+
+@rule("tcgen05-wait")
+def tcgen05_wait(ctx: RuleContext):
+    """An accumulator copied out before anything waits for the barrier of the MMA that writes it."""
+    if is_ordered_elsewhere(ctx) or ctx.facts.ops("tcgen05_mma_arrive"):
+        return
+    for place in ctx.facts.ops("tcgen05_gemm", "tcgen05_gemm_blockscaled"):
+        op = place.stmt
+        assert isinstance(op, TileOp)
+        C, barrier = op.args.get("C"), op.args.get("mbar")
+        if not isinstance(C, Region) or C.buffer.scope != TMEM or not isinstance(barrier, Region):
+            continue
+        reader = early_reader(ctx, C.buffer, place, barrier_waits(ctx, barrier.buffer), ("tcgen05_gemm", "tcgen05_gemm_blockscaled", "gemm"))
+        if reader is not None and reader.kind == READ and isinstance(reader.stmt, TileOp) and reader.stmt.op == "copy":
+            yield ctx.report(
+                f"{C.buffer.name} is read before its MMA has been waited for; T.mbarrier_wait_parity on "
+                f"{barrier.buffer.name} must come first",
+                reader.stmt.span,
+                ("the MMA", op.span),
+            )
+
+
+@rule("wgmma-wait")
+def wgmma_wait(ctx: RuleContext):
+    if is_ordered_elsewhere(ctx):
+        return
+    waits = ctx.facts.ops("wait_wgmma")
+    multiplications = ctx.facts.ops(*_WGMMAS)
+    if multiplications and not waits:
+        yield ctx.report(
+            "T.wgmma_gemm is asynchronous and nothing waits for it; T.wait_wgmma(0) must come before its operands "
+            "are overwritten or its accumulator is read",
+            multiplications[0].stmt.span,
+        )
+        return
+    for place in multiplications:
+        op = place.stmt
+        assert isinstance(op, TileOp)
+        C = op.args["C"]
+        reader = early_reader(ctx, C.buffer, place, waits, _WGMMAS) if isinstance(C, Region) else None
+        if reader is not None and reader.kind == READ:
+            yield ctx.report(
+                f"{C.buffer.name} is read while T.wgmma_gemm may still be writing it; T.wait_wgmma(0) must come first",
+                reader.stmt.span,
+                ("the product", op.span),
+            )
+            return

@@ -189,24 +189,6 @@ def _missing_unit(name: str, target: Target) -> str | None:
     return unit if field and not getattr(target, field) else None
 
 
-@rule("wgmma-wait")
-def wgmma_wait(ctx: RuleContext):
-    if any(
-        "wgmma" in str(p.stmt.args.get("name", "")) and "wait" in str(p.stmt.args.get("name", ""))
-        for p in ctx.facts.ops("unsupported")
-        if isinstance(p.stmt, TileOp)
-    ) or ctx.facts.ops("wait_wgmma"):
-        return
-    for place in ctx.facts.ops("wgmma_gemm"):
-        yield ctx.report(
-            "T.wgmma_gemm is asynchronous and nothing waits for it; T.wait_wgmma(0) must come before its operands "
-            "are overwritten "
-            "or its accumulator is read",
-            place.stmt.span,
-        )
-        return
-
-
 @rule("two-cta")
 def two_cta(ctx: RuleContext):
     from .launch import cluster_shape
