@@ -94,6 +94,8 @@ FAMILIES = (
     "random",
     "atomics",
     "barriers",
+    "arrivals",
+    "bulk",
     "waits",
     "pipelines",
     "parallel",
