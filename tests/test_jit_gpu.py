@@ -128,3 +128,80 @@ def test_the_machines_gpu_is_the_default_target():
     kernel(out)
     assert torch.equal(out.cpu(), torch.arange(128.0))
     assert kernel.n_regs and kernel.n_spills == 0
+
+
+def test_producer_and_consumer_groups():
+    """A ring of two stages between two warp groups: T.ws, mbarriers, T.tma_copy done by threads."""
+    for copy in ("copy", "tma_copy"):
+        kernel = _ring(copy)
+        a, b = torch.randn(512, 256, device="cuda").half(), torch.randn(256, 512, device="cuda").half()
+        for _ in range(3):
+            torch.testing.assert_close(kernel(a, b), a.float() @ b.float(), rtol=1e-3, atol=1e-2)
+
+
+def _ring(copy, size=512, depth=256, tile=64, step=32):
+    bulk = copy == "tma_copy"
+
+    @T.prim_func
+    def main(A: T.Tensor((size, depth), "float16"), B: T.Tensor((depth, size), "float16"), C: T.Tensor((size, size), "float32")):
+        with T.Kernel(size // tile, size // tile, threads=256) as (bx, by):
+            a = T.alloc_shared((2, tile, step), "float16")
+            b = T.alloc_shared((2, step, tile), "float16")
+            c = T.alloc_fragment((tile, tile), "float32")
+            full = T.alloc_barrier([128, 128])
+            empty = T.alloc_barrier([128, 128])
+            with T.ws(1):
+                for k in T.serial(depth // step):
+                    T.mbarrier_wait_parity(empty[k % 2], ((k // 2) % 2) ^ 1)
+                    if bulk:
+                        T.tma_copy(A[by * tile, k * step], a[k % 2, :, :], barrier=full[k % 2])
+                        T.tma_copy(B[k * step, bx * tile], b[k % 2, :, :], barrier=full[k % 2])
+                    else:
+                        T.copy(A[by * tile, k * step], a[k % 2, :, :])
+                        T.copy(B[k * step, bx * tile], b[k % 2, :, :])
+                    T.mbarrier_arrive(full[k % 2])
+            with T.ws(0):
+                T.clear(c)
+                for k in T.serial(depth // step):
+                    T.mbarrier_wait_parity(full[k % 2], (k // 2) % 2)
+                    T.gemm(a[k % 2, :, :], b[k % 2, :, :], c)
+                    T.mbarrier_arrive(empty[k % 2])
+                T.copy(c, C[by * tile, bx * tile])
+
+    return compile(main, out_idx=-1)
+
+
+@pytest.mark.parametrize("name, wanted", [("sum", lambda x: x.sum()), ("max", lambda x: x.max()), ("min", lambda x: x.min())])
+def test_warp_reductions_and_shuffles(name, wanted):
+    combine = getattr(T, f"warp_reduce_{name}")
+
+    @T.prim_func
+    def main(A: T.Tensor((32,), "float32"), B: T.Tensor((32,), "float32"), D: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            B[tx] = combine(A[tx])
+            D[tx] = T.shfl_xor(A[tx], 1)
+
+    a, b, d = torch.randint(-50, 50, (32,), device="cuda").float(), torch.zeros(32, device="cuda"), torch.zeros(32, device="cuda")
+    compile(main)(a, b, d)
+    assert torch.equal(b, wanted(a).expand(32)) and torch.equal(d, a.view(16, 2).flip(1).reshape(32))
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz", "ru", "rd"])
+def test_rounding_modes(mode):
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), B: T.Tensor((128,), "float32"), C: T.Tensor((128,), "float32"), D: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(128):
+                C[i] = T.ieee_add(A[i], B[i], mode)
+                D[i] = T.ieee_mul(A[i], B[i], mode)
+
+    a, b = torch.randn(128, device="cuda"), torch.randn(128, device="cuda") * 1e-3
+    c, d = torch.zeros(128, device="cuda"), torch.zeros(128, device="cuda")
+    compile(main)(a, b, c, d)
+    for got, exact in ((c, a.double() + b.double()), (d, a.double() * b.double())):
+        nearest = exact.float()
+        up = torch.where(nearest.double() >= exact, nearest, torch.nextafter(nearest, torch.full_like(nearest, torch.inf)))
+        down = torch.where(nearest.double() <= exact, nearest, torch.nextafter(nearest, torch.full_like(nearest, -torch.inf)))
+        zero = torch.where(exact > 0, down, up)
+        assert torch.equal(got, {"rn": nearest, "ru": up, "rd": down, "rz": zero}[mode])

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -57,22 +57,15 @@ class Driver:
 
 
 class PreparedLaunch:
-    """One kernel with its grid and argument array; a call fills in addresses and launches.
+    """One kernel with its grid and its arguments, ctypes values that are read when it is launched."""
 
-    ``passed``: for each argument the key of its tensor and a holder of the address, or None and the number as a ctypes value.
-    """
-
-    def __init__(self, driver: Driver, handle: ctypes.c_void_p, grid: Sequence[int], block: Sequence[int], shared_bytes: int,
-                 passed: Sequence[tuple[int | None, Any]]):
+    def __init__(self, driver: Driver, handle: ctypes.c_void_p, grid: Sequence[int], block: Sequence[int], shared_bytes: int, passed: Sequence[Any]):
         self._check, self._launch = driver.check, driver.raw_launch()
         self._fixed = (handle, *map(ctypes.c_uint, (*grid, *block, shared_bytes)))
-        self._holders = [(key, holder) for key, holder in passed if key is not None]
-        self._values = [value for _, value in passed]  # kept alive: the array points at them
+        self._values = list(passed)  # kept alive: the array points at them
         self._array = (ctypes.c_void_p * max(len(passed), 1))(*[ctypes.cast(ctypes.byref(v), ctypes.c_void_p) for v in self._values])
 
-    def __call__(self, pointers: Mapping[int, int], stream: int) -> None:
-        for key, holder in self._holders:
-            holder.value = pointers[key]
+    def __call__(self, stream: int) -> None:
         code = self._launch(*self._fixed, stream, self._array, None)
         if code:
             self._check(code, "launching the kernel")

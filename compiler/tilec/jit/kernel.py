@@ -44,15 +44,16 @@ class JITKernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
             args = self._by_name(args, kwargs)
+        launch = self._launch or self.launcher()
         if not self._outputs:
-            self.launcher()(*args)
+            launch(*args)
             return None
         if len(args) == len(self.program.params):  # the caller brings the outputs as well
-            self.launcher()(*args)
+            launch(*args)
             made = [args[i] for i in self._outputs]
         else:
             arguments, made = self._with_outputs(args)
-            self.launcher()(*arguments)
+            launch(*arguments)
         return made[0] if len(made) == 1 else made
 
     def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any
 
 from ..build.launch import C_TYPES, Driver, LaunchError, PreparedLaunch
@@ -60,18 +61,19 @@ class GpuKernel:
     def __call__(self, *arguments: Any) -> None:
         """Raises ArgumentError. A call like the one before (shapes, strides, dtypes, device, numbers) is not checked anew."""
         call = self._last
-        if call is None or not call.fits(arguments):
+        if call is None or not call.run(arguments):
             call = self._last = self._made(arguments)
-        call.launch(arguments)
+            call.run(arguments)
 
     def prepared(self, *arguments: Any) -> Callable[[], None]:
         """Check the arguments once; the function returned only launches, so that short kernels can be timed."""
         call = self._made(arguments)
-        return lambda: call.launch(arguments)
+        return lambda: (call.run(arguments), None)[1]
 
     def _made(self, arguments: Sequence[Any]) -> _Call:
         values = check_arguments(self._plan, arguments, "cuda")
         device = next((a.device for a in arguments if hasattr(a, "device")), self._torch.device("cuda", self._torch.cuda.current_device()))
+        addresses = {p: ctypes.c_void_p() for p in self._plan.params if isinstance(p, Buffer)}
         launches = []
         with self._torch.cuda.device(device):
             for spec, function in self._loaded():
@@ -79,13 +81,10 @@ class GpuKernel:
                 grid += [1] * (3 - len(grid))
                 if all(grid):  # else there is nothing to do: a tensor with an empty dimension
                     _check_grid(spec.name, grid)
-                    launches.append(PreparedLaunch(self._driver, function, grid, spec.block, spec.shared_bytes, self._passed(spec, values)))
-        return _Call(self._torch, self._plan, arguments, device.index, launches, self._alignment())
-
-    def _passed(self, spec: Any, values: Any) -> list[tuple[int | None, Any]]:
-        """For each argument of a kernel: the position of its tensor, or the number itself."""
-        positions = {p: i for i, p in enumerate(self._plan.params)}
-        return [(positions[p], ctypes.c_void_p()) if isinstance(p, Buffer) else (None, _scalar(p, values[p])) for p in spec.arguments]
+                    passed = [addresses[p] if isinstance(p, Buffer) else _scalar(p, values[p]) for p in spec.arguments]
+                    launches.append(PreparedLaunch(self._driver, function, grid, spec.block, spec.shared_bytes, passed))
+        tensors = [_Tensor(i, addresses[p], arguments[i], self._alignment().get(i, 1)) for i, p in enumerate(self._plan.params) if isinstance(p, Buffer)]
+        return _Call(self._torch, self._plan, arguments, device.index, launches, tensors)
 
     def _alignment(self) -> dict[int, int]:
         found: dict[int, int] = {}
@@ -110,59 +109,64 @@ class GpuKernel:
         return self._functions[index]
 
 
+class _Tensor:
+    """What a tensor argument looked like when it was checked, and the holder of its address."""
+
+    def __init__(self, index: int, address: ctypes.c_void_p, tensor: Any, alignment: int):
+        self.row = (index, address, tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device(), alignment - 1)
+        self.empty = not tensor.numel()
+
+
 class _Call:
     """A checked call: what its arguments look like, and the launches it makes."""
 
-    def __init__(self, torch: Any, plan: Any, arguments: Sequence[Any], device: int, launches: list[PreparedLaunch], alignment: dict[int, int]):
-        self._device = device
-        self._launches = launches
-        self._plan = plan
-        self._alignment = [(i, size - 1) for i, size in alignment.items()]
-        self._tensors = [(i, a.shape, a.stride(), a.dtype, a.device) for i, a in enumerate(arguments) if hasattr(a, "shape")]
+    def __init__(self, torch: Any, plan: Any, arguments: Sequence[Any], device: int, launches: list[PreparedLaunch], tensors: list[_Tensor]):
+        self._device, self._launches, self._plan = device, launches, plan
+        self._tensors = [t.row for t in tensors]
+        self._empty = {t.row[0] for t in tensors if t.empty}
         self._numbers = [(i, type(a), a) for i, a in enumerate(arguments) if not hasattr(a, "shape")]
         self._count = len(arguments)
-        self._empty = {i for i, shape, *_ in self._tensors if 0 in shape}
-        self._get_device, self._stream = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
-        self._on = torch.cuda.device
+        self._get_device, self._stream, self._on = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream, torch.cuda.device
+        self._lock = Lock()  # the holders of addresses belong to one call at a time
 
-    def fits(self, arguments: Sequence[Any]) -> bool:
+    def run(self, arguments: Sequence[Any]) -> bool:
+        """Launch, if the arguments look like those that were checked; False if they do not."""
         if len(arguments) != self._count:
             return False
-        try:
-            for i, shape, stride, dtype, device in self._tensors:
-                a = arguments[i]
-                if a.dtype is not dtype or a.shape != shape or a.stride() != stride or a.device != device:
-                    return False
-        except AttributeError:  # not a tensor
-            return False
-        return all(type(arguments[i]) is kind and arguments[i] == value for i, kind, value in self._numbers)
+        for i, kind, value in self._numbers:
+            if type(arguments[i]) is not kind or arguments[i] != value:
+                return False
+        with self._lock:
+            try:
+                for i, holder, dtype, shape, stride, device, mask in self._tensors:
+                    a = arguments[i]
+                    if a.dtype is not dtype or a.shape != shape or a.stride() != stride or a.get_device() != device:
+                        return False
+                    address = a.data_ptr()
+                    if address & mask or not address:
+                        self._refuse(i, address, mask + 1)
+                    holder.value = address
+            except AttributeError:  # not a tensor
+                return False
+            if self._get_device() == self._device:
+                self._launch()
+            else:
+                with self._on(self._device):
+                    self._launch()
+        return True
 
-    def launch(self, arguments: Sequence[Any]) -> None:
-        pointers = {i: arguments[i].data_ptr() for i, *_ in self._tensors}
-        for i, mask in self._alignment:
-            if pointers[i] & mask:
-                self._misaligned(i, mask + 1)
-        if 0 in pointers.values():
-            self._refuse_null(pointers)
-        if self._get_device() != self._device:
-            with self._on(self._device):
-                self._launch(pointers)
-        else:
-            self._launch(pointers)
-
-    def _launch(self, pointers: dict[int, int]) -> None:
+    def _launch(self) -> None:
         stream = self._stream(self._device)
         for launch in self._launches:
-            launch(pointers, stream)
+            launch(stream)
 
-    def _misaligned(self, index: int, size: int) -> None:
-        message = alignment_message(self._plan, self._plan.params[index], size)
-        raise ArgumentError(f"{message}, but the tensor starts elsewhere; pass a copy (tensor.clone())")
-
-    def _refuse_null(self, pointers: dict[int, int]) -> None:
-        for i, address in pointers.items():
-            if not address and i not in self._empty:
-                raise ArgumentError(null_message(self._plan, self._plan.params[i]))
+    def _refuse(self, index: int, address: int, alignment: int) -> None:
+        """Raises ArgumentError for an address the kernel cannot take; an empty tensor has none."""
+        p = self._plan.params[index]
+        if address:
+            raise ArgumentError(f"{alignment_message(self._plan, p, alignment)}, but the tensor starts elsewhere; pass a copy (tensor.clone())")
+        if index not in self._empty:
+            raise ArgumentError(null_message(self._plan, p))
 
 
 def _check_grid(name: str, grid: list[int]) -> None:
