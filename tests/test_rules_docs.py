@@ -33,7 +33,9 @@ def reported(options: dict[str, str], text: str) -> set[tuple[int, str, str]]:
     chosen = (options["target"],) if "target" in options else DECLARED
     api = manifest.load(options.get("version", "latest"))
     lowest = manifest.load(options["lowest"]) if "lowest" in options else None
-    analysis, settings = analyse(SourceFile("page.py", text)), Settings(unused_ignores=True)
+    analysis = analyse(SourceFile("page.py", text))
+    select = frozenset((options["select"],)) if "select" in options else frozenset()
+    settings = Settings(select, unused_ignores=True)
     found = check_analysis(analysis, [find(t) for t in chosen], api, settings, "target" in options, lowest=lowest)
     return {(d.span.line, d.severity, d.name) for d in found}
 

@@ -34,7 +34,8 @@ def check(analysis: Any, environment: Environment, preferences: Preferences, pro
 
     if analysis.scope is None or preferences.excluded:
         return []
-    settings = Settings(frozenset(preferences.select), frozenset(preferences.ignore), dict(preferences.severities))
+    settings = Settings(frozenset(preferences.select), frozenset(preferences.ignore), dict(preferences.severities),
+                        extend=frozenset(preferences.extend_select))
     targets = [chips.find(t) for t in environment.targets]
     dependencies = cache.dependencies(analysis.source, analysis.kernels)
     taken = {name: _taken(cache, analysis.source, key, used) for name, (key, used) in dependencies.items()}

@@ -28,6 +28,7 @@ class Preferences:
     instances: tuple[str, ...] = ()
     config_instances: tuple[str, ...] = ()  # the project's
     select: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     severities: Mapping[str, str] = field(default_factory=dict)
     lowered_in_hover: bool = True
@@ -45,6 +46,7 @@ def of_project(path: str, chosen: Preferences) -> tuple[Preferences, str]:
         tilelang_version=chosen.tilelang_version or config.tilelang_version,
         config_instances=config.instances,
         select=chosen.select or ((*config.select, *config.extend_select) if config.select else ()),
+        extend_select=(*chosen.extend_select, *config.extend_select),
         ignore=(*chosen.ignore, *config.ignore, *config.ignored_in(file)),
         severities={**config.severity, **chosen.severities},
     ), complaint
@@ -65,7 +67,7 @@ def forget_projects() -> None:
 
 _NAMES = {  # the client's spelling -> field
     "target": "target", "runTarget": "run_target", "tilelangVersion": "tilelang_version", "interpreter": "interpreter",
-    "instances": "instances", "select": "select", "ignore": "ignore", "severities": "severities",
+    "instances": "instances", "select": "select", "extendSelect": "extend_select", "ignore": "ignore", "severities": "severities",
     "loweredInHover": "lowered_in_hover", "runTimeout": "run_timeout",
 }
 
@@ -88,7 +90,7 @@ def read(value: Any, base: Preferences | None = None) -> tuple[Preferences, list
 
 
 def _convert(name: str, value: Any) -> Any:
-    if name in ("instances", "select", "ignore"):
+    if name in ("instances", "select", "extend_select", "ignore"):
         if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
             raise ValueError(f"expected a list of texts, not {value!r}")
         return tuple(value)

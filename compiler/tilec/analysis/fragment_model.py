@@ -133,14 +133,16 @@ def product_of(op: TileOp, target: Target, threads: int, policy: str | None = No
         return None
     M, N = (const_int(e) for e in C.extents)  # type: ignore[union-attr]
     K = const_int(A.extents[0 if flags[0] else 1])  # type: ignore[union-attr]
-    bits = dtypes.bits(A.dtype) if A.dtype != dtypes.UNKNOWN else 0  # type: ignore[union-attr]
-    if None in (M, N, K) or not bits or A.dtype == "float64" or min(M, N, K) < 1 or M % 16 or N % 8:  # type: ignore[union-attr, type-var]
+    dtype = A.dtype  # type: ignore[union-attr]
+    if M is None or N is None or K is None or dtype in (dtypes.UNKNOWN, "float64"):
         return None
-    instruction = WGMMA if op.op == "wgmma_gemm" or takes_wgmma(op, M, K, target, threads) else MMA  # type: ignore[arg-type]
-    split = warp_split(M, N, threads // 32, chosen, instruction)  # type: ignore[arg-type]
+    if min(M, N, K) < 1 or M % 16 or N % 8:
+        return None
+    instruction = WGMMA if op.op == "wgmma_gemm" or takes_wgmma(op, M, K, target, threads) else MMA
+    split = warp_split(M, N, threads // 32, chosen, instruction)
     if split is None or target.sm < 80:
         return None
-    return Product(instruction, M, N, K, bits, *split)  # type: ignore[arg-type]
+    return Product(instruction, M, N, K, dtypes.bits(dtype), *split)
 
 
 def takes_wgmma(op: TileOp, M: int, K: int, target: Target, threads: int) -> bool:
@@ -162,8 +164,9 @@ def fragment_of_value(value: Any, threads: int) -> FragmentLayout | None:
     """A layout that was written down, in digits; None if it is not known or no such layout."""
     if not isinstance(value, LayoutValue) or value.kind != "fragment" or value.thread is None or value.shape is None:
         return None
-    shape = [const_int(e) if isinstance(e, Expr) else e for e in value.shape]
-    if not all(isinstance(e, int) and e > 0 for e in shape) or len(value.variables) != len(shape) or value.index is None or len(value.index) != 1:
+    extents = [const_int(e) if isinstance(e, Expr) else e for e in value.shape]
+    shape = [e for e in extents if isinstance(e, int) and e > 0]
+    if len(shape) != len(extents) or len(value.variables) != len(shape) or value.index is None or len(value.index) != 1:
         return None
     variables: list[tuple[Var, int]] = list(zip(value.variables, shape))
     if value.replica is not None:

@@ -57,7 +57,7 @@ def accumulator(p: Product) -> FragmentLayout:
     tiles = cols // COLUMNS
     if p.instruction == WGMMA:
         atoms = rows // ROWS  # 64-row instructions of a warpgroup, which lie next to each other
-        down = (
+        down: tuple[Digit, ...] = (
             Digit(0, 4, 16, THREAD, WARP),
             Digit(0, atoms, 64, REGISTER, 4 * tiles),
             Digit(0, p.m // 4, 64 * atoms, THREAD, 4 * WARP),

@@ -71,5 +71,9 @@ class RuleContext:
             self.program.instance,
         )
 
+    def wants(self, name: str) -> bool:
+        """Whether anybody asked for a rule: for those that take work."""
+        return self.settings.wants(BY_NAME[name])
+
     def is_blamed(self, *buffers: Buffer) -> bool:
         return any(b in self.blamed for b in buffers)

@@ -103,6 +103,8 @@ FAMILIES = (
     "layouts",
     "capacity",
     "usage",
+    "performance",
+    "performance_blocks",
 )
 
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 
 from .diagnostic import INFORMATION, SEVERITIES
 from .registry import BY_NAME, Rule
+from .table import OPT_IN
 
 OFF = "off"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """``select`` / ``ignore``: codes, prefixes of codes (``TL5``), names or families; ``select`` empty means all.
+    """``select`` / ``ignore``: codes, prefixes of codes (``TL5``), names or families; ``select`` empty means all but the
+    hints of ``OPT_IN``.
 
     ``severities``: rule name or code -> error | warning | information | off.
     ``unused_ignores``: tell comments that silence nothing. Only who checks all kernels of a file at once can know.
@@ -23,6 +25,7 @@ class Settings:
     ignore: frozenset[str] = frozenset()
     severities: Mapping[str, str] = field(default_factory=dict)
     unused_ignores: bool = False
+    extend: frozenset[str] = frozenset()  # selected besides: hints that are not told unasked
 
     def severity(self, rule: Rule, default: str) -> str:
         for key in (rule.name, rule.code):
@@ -33,9 +36,11 @@ class Settings:
         return default
 
     def wants(self, rule: Rule) -> bool:
-        if self.select and not any(selects(s, rule) for s in self.select):
+        chosen = any(selects(s, rule) for s in self.select)
+        if (self.select and not chosen) or any(selects(s, rule) for s in self.ignore):
             return False
-        return not any(selects(s, rule) for s in self.ignore)
+        asked = chosen or any(selects(s, rule) for s in self.extend) or rule.name in self.severities or rule.code in self.severities
+        return asked or rule.name not in OPT_IN
 
 
 def selects(selector: str, rule: Rule) -> bool:

@@ -152,7 +152,8 @@ class Planner:
         extended = (*config.extend_select, *split(self.args.extend_select))
         select = split(self.args.select) or config.select
         ignore = (*config.ignore, *split(self.args.ignore), *ignored)
-        return Settings(frozenset((*select, *extended) if select else ()), frozenset(ignore), config.severity, judge_ignores)
+        chosen = frozenset((*select, *extended) if select else ())
+        return Settings(chosen, frozenset(ignore), config.severity, judge_ignores, frozenset(extended))
 
     def _tilelang(self, folder: Path, config: Config) -> tuple[str, str, InstalledTileLang | None]:
         wanted = self.args.tilelang_version or config.tilelang_version

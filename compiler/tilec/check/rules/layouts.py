@@ -168,7 +168,7 @@ def _origin(ctx: RuleContext, model: FragmentModel, outcome: Outcome, state: Sta
     stmt = operator.stmt
     where = f"line {_line(stmt.span)}"
     if isinstance(operator, ProductOp):
-        return f"the T.{stmt.op} in {where} ({_tiles(outcome, stmt)}){via}", (f"splits {root.name}", stmt.span)
+        return f"the T.{operator.stmt.op} in {where} ({_tiles(outcome, stmt)}){via}", (f"splits {root.name}", stmt.span)
     if isinstance(operator, ReduceOp):
         return f"the reduction in {where}{via}", (f"splits {root.name}", stmt.span)
     return f"the {'copy' if isinstance(stmt, TileOp) else 'loop'} in {where}{via}", (f"splits {root.name}", stmt.span)
@@ -193,9 +193,9 @@ def _advice(ctx: RuleContext, model: FragmentModel, clash: Clash) -> str:
         if _works(model, tried):
             return f". With policy=T.GemmWarpPolicy.{POLICY[policy]} on every product the layouts agree"
     for threads in (64, 128, 256, 32):
-        for policy in (None, "full_row"):
-            if threads != model.threads and _works(model, model.infer(ctx.target, policy=policy, threads=threads)):
-                more = " and policy=T.GemmWarpPolicy.FullRow" if policy else ""
+        for other in (None, "full_row"):
+            if threads != model.threads and _works(model, model.infer(ctx.target, policy=other, threads=threads)):
+                more = " and policy=T.GemmWarpPolicy.FullRow" if other else ""
                 return f". With threads={threads}{more} the layouts agree"
     return ""
 
