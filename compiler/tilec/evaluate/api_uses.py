@@ -9,7 +9,7 @@ from ..source.file import SourceFile
 from ..source.span import Span
 from .problem import ApiCall, ApiUse
 from .scope import Scope
-from .surroundings import expects_failure
+from .surroundings import expects_failure, must_raise
 from .values import Api, Module
 
 _GUARDS = ("hasattr", "getattr", "version", "TYPE_CHECKING")
@@ -66,7 +66,7 @@ class _Finder:
     def statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.If) and self._asks_first(node.test):
             return
-        if isinstance(node, ast.Try) and any(_catches(h) for h in node.handlers):
+        if isinstance(node, ast.Try) and (any(_catches(h) for h in node.handlers) or must_raise(node)):
             self.block(node.orelse)
             self.block(node.finalbody)
             return

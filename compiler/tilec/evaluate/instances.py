@@ -70,7 +70,7 @@ class Recorder:
         shown = args[1:] if self._is_method(function) else args
         text = call_text(definition.name, shown, kwargs)
         for known in definition.instances:
-            if known.text == text and known.origin == self.origin and known.function.scope is function.scope:
+            if known.text == text and known.origin == self.origin and known.function.scope is function.scope and _same_functions(known.args, args):
                 return known
         if self.origin == "call" and not self._fits(definition, function, args, kwargs, span):
             return None
@@ -107,6 +107,11 @@ class Recorder:
         definition = self.definitions.get(kernel.function.node)
         if fault is not None and definition is not None:
             self.problems.append(Problem("call-arity", fault, span, (("defined here", definition.name_span),)))
+
+
+def _same_functions(mine: list[Any], theirs: list[Any]) -> bool:
+    """Functions look alike in words (``<lambda>``)."""
+    return all(x is y or not isinstance(x, Function) or getattr(y, "node", None) is x.node for x, y in zip(mine, theirs))
 
 
 def tensor_native() -> Native:

@@ -16,6 +16,7 @@ from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSig
 from .instances import InstanceError, Recorder, complete, directive_call, from_expression
 from .problem import ApiUse, Problem
 from .scope import Scope
+from .surroundings import mark_refused
 from .values import Api, Class, Function, unknown
 from .workspace import Workspace, run_tolerantly
 
@@ -71,6 +72,7 @@ def analyse(source: SourceFile, *, instances: tuple[str, ...] = (), config_insta
         complete(ev, definition)
     for definition in analysis.kernels:
         borrow(definition, analysis.kernels, scope)
+    mark_refused(source.text, analysis.kernels)
     _find_stray_launches(ev, source, scope, analysis)
     analysis.api_uses = find_api_uses(source, scope)
     analysis.api_calls = list(ev.api_calls.values())

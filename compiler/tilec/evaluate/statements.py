@@ -457,7 +457,8 @@ def _with_items(ev: Evaluator, node: ast.With, items: list[ast.withitem], scope:
 
 def _try(ev: Evaluator, node: Any, scope: Scope) -> None:
     try:
-        execute(ev, node.body, scope)
+        with ev.surroundings.refusing(node):
+            execute(ev, node.body, scope)
         execute(ev, node.orelse, scope)
     except Raised:
         if not node.handlers:

@@ -7,9 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from .blocks import statements_within
+
 _RAISES = ("raises", "assertRaises", "assertRaisesRegex")
 # Decorators of tilelang.testing that keep a test for other GPUs than NVIDIA's, and the kind of target meant.
 _REQUIRED_KINDS = {"requires_metal": "metal", "requires_metal4": "metal", "requires_rocm": "hip", "requires_cdna": "hip"}
+
+
+_AMD = ("RDNA", "gfx9", "gfx1", "mfma")  # generations of chips and their matrix instructions
 
 
 @dataclass(slots=True, eq=False)
@@ -28,9 +33,11 @@ class Surroundings:
         self.targets: list[str] = []  # of `with Target(...)` and of tests that require a kind of GPU, innermost last
 
     def read(self, text: str) -> None:
-        """A file whose tensors all lie on Apple's GPUs is for Metal."""
+        """A file whose tensors all lie on Apple's GPUs is for Metal; one that speaks of AMD's chips, for those."""
         if ('"mps"' in text or "torch.mps" in text) and "cuda" not in text:
             self.targets.append("metal")
+        elif any(word in text for word in _AMD) and "CUDA" not in text and "requires_cuda" not in text:
+            self.targets.append("hip")
 
     @contextmanager
     def entered(self, item: ast.expr, value: Any) -> Iterator[bool]:
@@ -57,6 +64,20 @@ class Surroundings:
             if kind is not None:
                 self.targets.pop()
 
+    @contextmanager
+    def refusing(self, node: ast.Try) -> Iterator[None]:
+        """The body of a ``try`` that must not reach its end."""
+        fails = must_raise(node)
+        self.failing += fails
+        try:
+            yield
+        finally:
+            self.failing -= fails
+
+    def passed(self, instance: Any) -> None:
+        """A kernel is handed to what is expected to raise."""
+        instance.failures += 1
+
     def saw(self, instance: Any, compiled: bool, target: Any = None) -> None:
         """A kernel is made at an instance; ``compiled``: all the way, so that its faults show."""
         compiled = compiled and not self.tracing
@@ -81,6 +102,37 @@ def expects_failure(node: ast.expr) -> bool:
         return False
     name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
     return name in _RAISES
+
+
+def must_raise(node: ast.Try) -> bool:
+    """``try: ...; raise AssertionError(...)``: what stands before is expected to raise."""
+    last = node.body[-1]
+    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and isinstance(last.value.func, ast.Attribute):
+        return last.value.func.attr == "fail" and bool(node.handlers)
+    fails = isinstance(last, ast.Raise) or isinstance(last, ast.Assert) and isinstance(last.test, ast.Constant) and not last.test.value
+    return fails and len(node.body) > 1 and bool(node.handlers)
+
+
+def mark_refused(text: str, definitions: list[Any]) -> None:
+    """Kernels whose prim_func is written where an exception is expected."""
+    from .tile.jit import _is_prim_func
+
+    if not any(word in text for word in (*_RAISES, "raise AssertionError", "assert False", ".fail(")):
+        return
+    for definition in definitions:
+        if definition.kind != "lazy":
+            continue
+        inside = [f for block in statements_within(definition.node) if _refuses(block) for f in ast.walk(block) if isinstance(f, ast.FunctionDef)]
+        written = [s for s in statements_within(definition.node) if isinstance(s, ast.FunctionDef) and any(map(_is_prim_func, s.decorator_list))]
+        if inside and all(f in inside for f in written):
+            for instance in definition.instances:
+                instance.failures, instance.successes = instance.failures + 1, 0
+
+
+def _refuses(node: ast.AST) -> bool:
+    if isinstance(node, ast.With):
+        return any(expects_failure(i.context_expr) for i in node.items)
+    return isinstance(node, ast.Try) and must_raise(node)
 
 
 def target_text(value: Any) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ir.buffer import Buffer, Region
 from ...ir.expr import Expr, Var, has_unknown, walk
-from ...ir.stmt import For, Launch, Parallel, TileOp
+from ...ir.stmt import For, Launch, Let, Parallel, TileOp
 from ...source.span import Span
 from ..context import RuleContext
 from ..facts import Place, argument_span
@@ -36,6 +36,7 @@ def unbound_symbol(ctx: RuleContext):
 def _bound(ctx: RuleContext) -> set[Var] | None:
     """The symbols in shapes and strides of parameters; None if one of those is not known."""
     found: set[Var] = {p for p in ctx.program.params if isinstance(p, Var)}
+    found |= {p.stmt.var for p in ctx.facts.places if isinstance(p.stmt, Let)}
     for p in ctx.program.params:
         for e in (*p.shape, *(p.strides or ())) if isinstance(p, Buffer) else ():
             if has_unknown(e):

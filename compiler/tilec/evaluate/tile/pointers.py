@@ -154,6 +154,8 @@ def evaluate(ev: Evaluator, b: Bound) -> Any:
     value = b["value"]
     if ev.builder is not None and isinstance(value, Call):
         ev.builder.emit(Evaluate(b.span, value))
+    elif ev.builder is not None and isinstance(value, (Load, Region)):  # no effect, but the buffer is used
+        ev.builder.emit(TileOp(b.span, "annotate", {"name": "evaluate", "value": to_region(value)}))
     elif ev.builder is not None and is_unknown(value) and not str(value.reason).startswith("T."):
         ev.builder.emit(TileOp(b.span, "unsupported", {"name": "T.evaluate"}))
     return None
