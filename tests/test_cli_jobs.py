@@ -69,6 +69,13 @@ def test_a_fault_of_ours_costs_the_file_alone(capsys, monkeypatch: pytest.Monkey
     assert out.count("TL901") == 3
 
 
+def test_a_fault_of_ours_in_many_files_is_told_once(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(single, "check_file", lambda job: 1 // 0)
+    code, out, err = check(capsys, "--no-cache", "--jobs", "1")
+    assert (code, out) == (2, "Nothing was checked.\n")
+    assert err.startswith("tile-lsp: k0.py (and 7 other files): unexpected error, ZeroDivisionError") and len(err.splitlines()) == 1
+
+
 def test_a_bar_for_people_who_wait(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     from tile_lsp.cli.checking import gather
 

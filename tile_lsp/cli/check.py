@@ -78,11 +78,21 @@ def run(args: argparse.Namespace) -> int:
     if args.diff:
         return _show_diff(report)
     _show(args, report)
-    for failure in report.failures:
-        print(f"tile-lsp: {failure}", file=sys.stderr)
+    _tell_failures(report)
     if report.failures:
         return EXIT_FAILED
     return EXIT_FINDINGS if report.has_findings and not args.exit_zero else EXIT_OK
+
+
+def _tell_failures(report: Report) -> None:
+    """Each reason once, with the first file that has it."""
+    files: dict[str, list[str]] = {}
+    for result in report.results:
+        if result.failure:
+            files.setdefault(result.failure.removeprefix(f"{result.path}: "), []).append(result.path)
+    for reason, paths in files.items():
+        others = f" (and {count(len(paths) - 1, 'other file')})" if len(paths) > 1 else ""
+        print(f"tile-lsp: {paths[0]}{others}: {reason}", file=sys.stderr)
 
 
 def _refuse_instances(args: argparse.Namespace, report: Report) -> None:
@@ -141,8 +151,7 @@ def _show_diff(report: Report) -> int:
         before, after = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (r.before, r.after))
         lines = difflib.unified_diff(before, after, r.path, r.path)
         output("".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines).rstrip("\n"))
-    for failure in report.failures:
-        print(f"tile-lsp: {failure}", file=sys.stderr)
+    _tell_failures(report)
     fixes = sum(r.fixed for r in changed)
     told = f"Would fix {count(fixes, 'fault')} in {count(len(changed), 'file')}." if changed else "No fixes to make."
     print(told, file=sys.stderr)
