@@ -64,6 +64,7 @@ class Evaluator:
         self.reporting = False  # problems count only while a kernel or its factory is evaluated for an instance
         self.on_call: Any = None  # called with (function, args, kwargs, span) for every call of a user's function on the host
         self.api_calls: dict[Any, Any] = {}  # calls of TileLang's names with the forms of their arguments, each once
+        self.slicer: Any = None  # while instances are looked for: host code that leads to none is left out
         self.trail: Any = None  # names and their values by place, for hovers
 
     # -- places and problems ------------------------------------------------------------------------------------

@@ -86,6 +86,8 @@ def run_function(ev: Evaluator, function: Function, scope: Scope) -> Any:
     try:
         if isinstance(function.node, ast.Lambda):
             return ev.eval(function.node.body, scope)
+        if ev.slicer is not None and ev.builder is None:
+            scope.plan = ev.slicer.plan(function, scope)
         value: Any = None
         try:
             ev.run(function.node.body, scope)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,14 @@ from .borrowed import borrow
 from .definitions import KernelDefinition, KernelInstance, find_definitions
 from .entry_points import run_entry_points
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal, Stop
+from .foreign import is_foreign
 from .instances import InstanceError, Recorder, complete, directive_call, from_expression
 from .problem import ApiUse, Problem
+from .relevance import Slicer
 from .scope import Scope
+from .sizes import with_sizes
 from .surroundings import mark_refused
-from .values import Api, Class, Function, unknown
+from .values import Api, Class, Function
 from .workspace import Workspace, run_tolerantly
 
 
@@ -50,15 +54,19 @@ def analyse(source: SourceFile, *, instances: tuple[str, ...] = (), config_insta
         return analysis
     ev = Evaluator(source, workspace)
     scope = Scope(None, "module", source)
+    scope.names["__file__"] = source.path
     analysis.scope = scope
     definitions: dict[ast.AST, KernelDefinition] = {d.node: d for d in find_definitions(source, set())}
     recorder = Recorder(definitions, analysis.problems)
     recorder.surroundings = ev.surroundings
     ev.surroundings.read(source.text)
     ev.on_call = recorder
+    ev.slicer = Slicer(source, definitions.values(), _words((*instances, *config_instances, *(d.text for d in source.directives))))
     try:
+        scope.plan = ev.slicer.module_plan()
         run_tolerantly(ev, source.tree.body, scope)
         _find_eager(source, scope, definitions)
+        ev.slicer.learn(definitions.values())
         explicit = _explicit_instances(ev, analysis, recorder, instances, config_instances)
         if not explicit:
             run_entry_points(ev, source, scope, definitions)
@@ -66,7 +74,8 @@ def analyse(source: SourceFile, *, instances: tuple[str, ...] = (), config_insta
         pass
     except RecursionError:
         pass
-    analysis.kernels = sorted(definitions.values(), key=lambda d: (d.node.lineno, d.node.col_offset))
+    found = [d for d in definitions.values() if "tvm.script" not in source.text or not is_foreign(d, scope)]
+    analysis.kernels = sorted(found, key=lambda d: (d.node.lineno, d.node.col_offset))
     _reach_functions(source, workspace, scope, analysis, recorder)
     for definition in analysis.kernels:
         complete(ev, definition)
@@ -77,6 +86,10 @@ def analyse(source: SourceFile, *, instances: tuple[str, ...] = (), config_insta
     analysis.api_uses = find_api_uses(source, scope)
     analysis.api_calls = list(ev.api_calls.values())
     return analysis
+
+
+def _words(texts: tuple[str, ...]) -> set[str]:
+    return {word for text in texts for word in re.findall(r"[A-Za-z_]\w*", text)}
 
 
 def _package_roots(path: str) -> tuple[str, ...]:
@@ -205,9 +218,9 @@ def _reach_functions(source: SourceFile, workspace: Workspace, scope: Scope, ana
         ev = Evaluator(source, workspace, max_steps=50_000, max_seconds=1.0)
         found: list[Function] = []
         ev.on_call = _Finder(definition, found)
-        required = len(function.node.args.args) - len(function.defaults)
+        args, kwargs = with_sizes(function, [], {}) or ([], {})
         try:
-            result = ev.call_function(function, [unknown("argument")] * required, {})
+            result = ev.call_function(function, args, kwargs)
         except (Stop, Raised, ReturnSignal, BreakSignal, ContinueSignal, RecursionError):
             continue
         if isinstance(result, Function) and result.node is definition.node:

@@ -10,10 +10,10 @@ class Scope:
     """A function's, class's or module's names, with the enclosing scope.
 
     ``open_world``: names may exist that cannot be seen here (a star import of an unknown module), so a missing name
-    is unknown rather than undefined.
+    is unknown rather than undefined. ``plan``: which statements of its body are left out (:mod:`.relevance`).
     """
 
-    __slots__ = ("names", "parent", "kind", "open_world", "global_names", "nonlocal_names", "source")
+    __slots__ = ("names", "parent", "kind", "open_world", "global_names", "nonlocal_names", "source", "plan")
 
     def __init__(self, parent: Scope | None = None, kind: str = "function", source: Any = None):
         self.names: dict[str, Any] = {}
@@ -22,6 +22,7 @@ class Scope:
         self.open_world = False
         self.global_names: set[str] = set()
         self.nonlocal_names: set[str] = set()
+        self.plan: Any = None
         self.source: Any = source if source is not None else (parent.source if parent else None)
 
     def lookup(self, name: str) -> Any:

@@ -16,7 +16,10 @@ MAX_LOOP_STEPS = 20_000  # of one loop of the host: those of reference implement
 
 
 def execute(ev: Evaluator, body: list[ast.stmt], scope: Scope) -> None:
+    plan = scope.plan
     for position, node in enumerate(body):
+        if plan is not None and plan.skips(node, scope):
+            continue
         ev.step()
         handler = _HANDLERS.get(type(node))
         if handler is None:

@@ -1,0 +1,325 @@
+"""Slicing host code: of a function's statements only those run that lead to calls of kernels, or that such statements need.
+
+It goes by names and ignores the order of statements, so it keeps too much rather than too little.
+"""
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...source.file import SourceFile
+from ..blocks import statements_of
+from ..definitions import KernelDefinition
+from ..scope import Scope
+from ..values import BoundMethod, Class, Compiled, Function, HostObject, Instance, Partial
+from .effects import Effects, header_effects, is_plain_test
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_ALWAYS = (*_DEFINITIONS, ast.Import, ast.ImportFrom, ast.Return, ast.Raise, ast.Global, ast.Nonlocal, ast.Match)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_DYNAMIC = frozenset(("globals", "locals", "vars", "eval", "exec"))  # names may be used that are not written
+_HOLDERS = (list, dict, set, Instance, Class, HostObject)  # what a statement may change in place
+_CALLABLE = (BoundMethod, Partial, Compiled, Class, Instance, HostObject)
+
+LEADS = 2  # a name that may stand for something whose call makes instances of kernels
+COMPILED = 1  # a name for a kernel or a prim_func: its uses matter, but not the arguments it is called with
+
+
+class Plan:
+    """Of one body: which statements are left out, always or unless a name in question holds something that can be changed."""
+
+    def __init__(self, skipped: dict[ast.stmt, frozenset[str]]):
+        self._skipped = skipped
+
+    def skips(self, node: ast.stmt, scope: Scope) -> bool:
+        holders = self._skipped.get(node)
+        return holders is not None and not any(_may_change(scope, name) for name in holders)
+
+
+def _may_change(scope: Scope, name: str) -> bool:
+    return isinstance(scope.lookup(name), _HOLDERS)
+
+
+class Slicer:
+    """Plans for the host code of one analysis. ``extra``: more names that are needed of the module."""
+
+    def __init__(self, source: SourceFile, definitions: Iterable[KernelDefinition], extra: Iterable[str] = ()):
+        self.source = source
+        self._extra = set(extra)
+        self._words: dict[ast.stmt, frozenset[str]] = {}
+        self._plans: dict[tuple[ast.AST, frozenset[str]], Plan | None] = {}
+        self._terminal: frozenset[str] = frozenset()
+        self._leading: frozenset[str] = frozenset()
+        self._raising: frozenset[str] = frozenset()
+        self._nodes: set[ast.AST] = set()
+        self.learn(definitions)
+
+    def learn(self, definitions: Iterable[KernelDefinition]) -> None:
+        """More kernels are known: what was left out before may lead to them."""
+        known = list(definitions)
+        self._nodes = {d.node for d in known}
+        self._terminal = frozenset(d.name for d in known)
+        outer = {getattr(d.outermost, "name", d.name) for d in known}
+        self._leading = self._names_leading_to({*self._terminal, *outer, *self._functions_with("global")})
+        self._raising = self._functions_with("raise")
+        self._plans.clear()
+
+    def leads(self, name: str) -> bool:
+        """Whether a name of the module may lead to kernels."""
+        return name in self._leading
+
+    def _functions_with(self, word: str) -> frozenset[str]:
+        return frozenset(s.name for s in self.source.tree.body if isinstance(s, _DEFINITIONS) and word in self.words(s))
+
+    def _names_leading_to(self, names: set[str]) -> frozenset[str]:
+        """The functions, classes and variables of the module whose text mentions one of the names, and so on."""
+        bound = [(_bound_names(s), self.words(s)) for s in self.source.tree.body]
+        found, before = set(names), -1
+        while len(found) != before:
+            before = len(found)
+            for binds, words in bound:
+                if not binds <= found and not found.isdisjoint(words):
+                    found |= binds
+        return frozenset(found)
+
+    def words(self, statement: ast.stmt) -> frozenset[str]:
+        """Every word in the text of a top-level statement."""
+        if statement not in self._words:
+            first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
+            lines = self.source.lines[first - 1:statement.end_lineno]
+            self._words[statement] = frozenset(_WORD.findall("\n".join(lines)))
+        return self._words[statement]
+
+    # -- plans ---------------------------------------------------------------------------------------------------
+    def module_plan(self) -> Plan | None:
+        """Of the module itself: definitions, imports and plain values stay."""
+        needed = set(self._extra)
+        for statement in self.source.tree.body:
+            if isinstance(statement, _DEFINITIONS):
+                needed |= self.words(statement)
+        return _Slice(self._terminal, dict.fromkeys(self._leading, LEADS), needed, self._raising).plan(self.source.tree.body, is_module=True)
+
+    def plan(self, function: Function, scope: Scope) -> Plan | None:
+        """Of a function that is called on the host; None if everything in it is to run."""
+        node = function.node
+        if not isinstance(node, ast.FunctionDef) or node in self._nodes or function.scope.parent is not None:
+            return None
+        given = frozenset(n for n, v in scope.names.items() if self._may_lead(v))
+        key = (node, given)
+        if key not in self._plans:
+            self._plans[key] = self._make(function, node, given)
+        return self._plans[key]
+
+    def _make(self, function: Function, node: ast.FunctionDef, given: frozenset[str]) -> Plan | None:
+        own = function.source is self.source
+        levels = dict.fromkeys(self._leading if own else (), LEADS)
+        parameters = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+        for name in parameters:
+            levels.pop(name, None)
+        levels.update(dict.fromkeys(given, LEADS))
+        return _Slice(self._terminal if own else frozenset(), levels, set(), self._raising if own else frozenset()).plan(node.body)
+
+    def _may_lead(self, value: Any) -> bool:
+        """Whether calling an argument, or something in it, may lead to kernels."""
+        if isinstance(value, (list, tuple)):
+            return any(self._may_lead(v) for v in value)
+        if isinstance(value, dict):
+            return any(self._may_lead(v) for v in value.values())
+        if isinstance(value, Function):
+            inner = value.scope.parent is not None or isinstance(value.node, ast.Lambda)
+            return inner or (value.source is self.source and value.name in self._leading)
+        return isinstance(value, _CALLABLE)
+
+
+def _bound_names(statement: ast.stmt) -> set[str]:
+    if isinstance(statement, _DEFINITIONS):
+        return {statement.name}
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return set()
+    found = set(header_effects(statement).binds)
+    for inner in statements_of(statement):
+        if isinstance(inner, ast.stmt):
+            found |= _bound_names(inner)
+    return found
+
+
+@dataclass(eq=False, slots=True)
+class _Item:
+    """A statement with the statements inside it. ``holders``: it counts only if one of these names can be changed in place."""
+
+    node: ast.AST
+    effects: Effects
+    inner: list[_Item] = field(default_factory=list)
+    jumps: bool = False  # holds a break or continue of a loop around it
+    kept: bool = False
+    holders: set[str] = field(default_factory=set)
+
+
+class _Slice:
+    """The fixed point for one body: what is kept grows with the names needed and with those that lead to kernels."""
+
+    def __init__(self, terminal: frozenset[str], levels: dict[str, int], needed: set[str], raising: frozenset[str]):
+        self.terminal = terminal  # functions whose call gives a compiled kernel, a prim_func or a tensor
+        self.levels = levels
+        self.needed = needed
+        self.raising = raising  # functions that may say that the rest does not happen
+        self.is_module = False
+
+    def plan(self, body: list[ast.stmt], is_module: bool = False) -> Plan | None:
+        self.is_module = is_module
+        items = [_item(s) for s in body]
+        if any(_DYNAMIC & i.effects.names for i in _all(items)):
+            return None
+        while self._pass(items):
+            pass
+        skipped: dict[ast.stmt, frozenset[str]] = {}
+        _collect(items, skipped)
+        return Plan(skipped)
+
+    def _pass(self, items: list[_Item]) -> bool:
+        changed = False
+        for item in items:
+            if item.kept and isinstance(item.node, _LOOPS):
+                _keep_jumps(item.inner)
+            changed |= self._pass(item.inner)
+            changed |= self._spread(item)
+            if not item.kept and self._is_relevant(item):
+                item.kept = changed = True
+            if item.kept:
+                changed |= self._need(item)
+            elif self._add_holders(item):
+                changed = True
+        return changed
+
+    # -- names that lead to kernels ------------------------------------------------------------------------------
+    def _spread(self, item: _Item) -> bool:
+        """Give the names a statement binds the level of what it binds them to."""
+        node = item.node
+        if isinstance(node, _DEFINITIONS):
+            level = LEADS if self._mentions(item.effects) else 0
+        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            level = self._level(node.value)
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            level = self._level(node.iter)
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            level = max(self._level(i.context_expr) for i in node.items)
+        elif isinstance(node, ast.Expr) and item.effects.changes and self._mentions(item.effects):
+            level = LEADS
+        else:
+            return False
+        changed = False
+        for name in (*item.effects.binds, *item.effects.stores, *(item.effects.changes if isinstance(node, ast.Expr) else ())):
+            if level > self.levels.get(name, 0):
+                self.levels[name] = level
+                changed = True
+        return changed
+
+    def _level(self, node: ast.AST | None) -> int:
+        if node is None or isinstance(node, ast.Constant):
+            return 0
+        if isinstance(node, ast.Name):
+            return self.levels.get(node.id, 0)
+        if isinstance(node, ast.Call):
+            return self._level_of_call(node)
+        if isinstance(node, ast.Attribute):
+            level = self._level(node.value)
+            return 0 if level == COMPILED else level
+        if isinstance(node, ast.Lambda):
+            return LEADS if any(isinstance(n, ast.Name) and n.id in self.levels for n in ast.walk(node.body)) else 0
+        return max((self._level(part) for part in ast.iter_child_nodes(node)), default=0)
+
+    def _level_of_call(self, node: ast.Call) -> int:
+        target = node.func
+        owner = target.value if isinstance(target, ast.Attribute) else target
+        if isinstance(owner, ast.Name):
+            if owner.id in self.terminal:
+                return COMPILED
+            if self.levels.get(owner.id) == COMPILED:
+                return 0  # a tensor, a profiler
+        level = max((self._level(part) for part in (target, *node.args, *(k.value for k in node.keywords))), default=0)
+        if level and isinstance(target, ast.Attribute) and target.attr == "compile":
+            return COMPILED
+        return LEADS if level else 0
+
+    def _mentions(self, effects: Effects) -> bool:
+        return not self.levels.keys().isdisjoint(effects.names)
+
+    # -- what is kept --------------------------------------------------------------------------------------------
+    def _is_relevant(self, item: _Item) -> bool:
+        node, effects = item.node, item.effects
+        if isinstance(node, _ALWAYS) or any(i.kept for i in item.inner):
+            return True
+        if isinstance(node, ast.Expr) and not self.raising.isdisjoint(effects.arguments):
+            return True
+        if self.is_module and isinstance(node, ast.Expr) and "sys" in effects.names:
+            return True  # sys.path.append(...)
+        if isinstance(node, ast.Assert):
+            return is_plain_test(node.test) or self._mentions(effects)
+        if self._mentions(effects) or not self.needed.isdisjoint(effects.binds):
+            return True
+        return self.is_module and isinstance(node, (ast.Assign, ast.AnnAssign)) and not effects.has_call
+
+    def _need(self, item: _Item) -> bool:
+        """The names a kept statement reads; of the arguments of a compiled kernel only those that lead further."""
+        before = len(self.needed)
+        effects = item.effects
+        if isinstance(item.node, _DEFINITIONS):
+            if item.node.name not in self.needed and item.node.name not in self.levels:  # type: ignore[union-attr]
+                return False
+            if self.is_module:
+                return False
+        self.needed |= effects.reads
+        for called, names in effects.arguments.items():
+            if self.levels.get(called) != COMPILED or not self.levels.keys().isdisjoint(names):
+                self.needed |= names
+        for name, root in effects.aliases:
+            if root in self.needed:
+                self.needed.add(name)
+        return len(self.needed) != before
+
+    def _add_holders(self, item: _Item) -> bool:
+        """Names that are needed and that the statement may change in place, if they hold something that can be changed."""
+        effects = item.effects
+        found = (effects.stores | effects.changes | effects.passed) & self.needed
+        for inner in item.inner:
+            found |= inner.holders
+        if found <= item.holders:
+            return False
+        item.holders |= found
+        self.needed |= effects.names
+        return True
+
+
+def _item(node: ast.AST) -> _Item:
+    if isinstance(node, _DEFINITIONS):
+        return _Item(node, header_effects(node))
+    inner = [_item(s) for s in statements_of(node)]
+    effects = header_effects(node) if isinstance(node, ast.stmt) else Effects()
+    jumps = isinstance(node, (ast.Break, ast.Continue)) or (not isinstance(node, _LOOPS) and any(i.jumps for i in inner))
+    return _Item(node, effects, inner, jumps)
+
+
+def _keep_jumps(items: list[_Item]) -> None:
+    """How a loop that runs is left, or its iterations are cut short."""
+    for item in items:
+        if item.jumps:
+            item.kept = True
+            _keep_jumps(item.inner)
+
+
+def _all(items: list[_Item]) -> Iterable[_Item]:
+    for item in items:
+        yield item
+        yield from _all(item.inner)
+
+
+def _collect(items: list[_Item], skipped: dict[ast.stmt, frozenset[str]]) -> None:
+    for item in items:
+        if item.kept or not isinstance(item.node, ast.stmt):
+            _collect(item.inner, skipped)
+        else:
+            skipped[item.node] = frozenset(item.holders)
