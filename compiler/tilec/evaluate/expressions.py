@@ -3,11 +3,13 @@ from __future__ import annotations
 
 import ast
 import operator
+from pathlib import PurePath
 from typing import Any
 
 from ..ir import build
 from ..ir.buffer import Buffer, Region
 from ..ir.expr import Const, Expr, Unknown
+from . import sizes
 from .attributes import get_attribute
 from .evaluator import Evaluator
 from .python.builtins import BUILTINS, is_python_builtin
@@ -172,6 +174,8 @@ def _is_small(name: str, left: Any, right: Any) -> bool:
             return len(sequence) * max(count, 0) <= MAX_LENGTH
     if name == "add" and isinstance(left, (str, list, tuple)) and isinstance(right, (str, list, tuple)):
         return len(left) + len(right) <= MAX_LENGTH
+    if isinstance(left, PurePath):
+        return name == "div"
     return isinstance(left, (int, float, complex, str, bytes, list, tuple, set, frozenset, dict)) or name == "mod"
 
 
@@ -326,7 +330,7 @@ def _is_enum_member(value: Any) -> bool:
 
 def _host_compare(python: Any, left: Any, right: Any) -> Any:
     if _contains_symbolic(left) or _contains_symbolic(right):
-        return unknown("comparison")
+        return derived("comparison", *(v for side in (left, right) if isinstance(side, (tuple, list)) for v in side))
     try:
         return python(left, right)
     except Exception:

@@ -261,7 +261,7 @@ def dtype_name(value: Any) -> str | None:
     if isinstance(value, str):
         return None if value in dtypes.OBJECTS_ONLY else dtypes.canonical(value)
     if isinstance(value, Api):
-        return "handle" if value.name == "ptr" else None
+        return "handle" if value.name in ("ptr", "handle") else None
     if value is float:
         return "float32"
     if value is int:

@@ -278,7 +278,7 @@ def _sum(ev: Evaluator, args: list[Any], kwargs: Any, node: Any) -> Any:
 
 BUILTINS: dict[str, Any] = {
     **{n: host(n, getattr(builtins, n)) for n in ("max", "min", "int", "float", "str", "bool", "round", "sorted", "ord", "chr", "repr",
-                                                  "pow", "hex", "bin", "hash", "format", "slice", "bytes", "complex")},
+                                                  "pow", "hex", "bin", "hash", "format", "bytes", "complex")},
     "abs": Native("abs", _abs), "len": Native("len", _len), "isinstance": Native("isinstance", _isinstance),
     "getattr": Native("getattr", _getattr), "setattr": Native("setattr", _setattr), "hasattr": Native("hasattr", _hasattr),
     "list": Native("list", _sequence(list)), "tuple": Native("tuple", _sequence(tuple)), "set": Native("set", _sequence(set)),
@@ -286,6 +286,7 @@ BUILTINS: dict[str, Any] = {
     "reversed": Native("reversed", _reversed), "map": Native("map", _map), "filter": Native("filter", _filter),
     "all": Native("all", _quantifier("all")), "any": Native("any", _quantifier("any")), "range": Native("range", _range),
     "print": Native("print", _print), "divmod": Native("divmod", _divmod), "type": Native("type", _type), "dict": Native("dict", _dict),
+    "slice": Native("slice", lambda ev, a, k, n: slice(*map(plain, a)) if 0 < len(a) <= 3 else unknown("slice")),
     "iter": Native("iter", _iter), "sum": Native("sum", _sum), "__name__": "__main__", "__file__": unknown("__file__"),
     "NotImplemented": unknown("NotImplemented"), "Ellipsis": ..., "object": Class("object", {}),
     "staticmethod": Native("staticmethod", lambda ev, a, k, n: _mark(a, "staticmethod")),

@@ -105,6 +105,10 @@ def evaluate_statement(ev: Evaluator, value: Any, node: ast.Expr) -> None:
         from .launch import enter_launch
 
         enter_launch(ev, value)
+    elif isinstance(value, LoopValue) and value.attrs.get("launches"):
+        from .loops import bound_index
+
+        bound_index(ev, value)
     elif isinstance(value, Call):
         builder.emit(Evaluate(ev.span(node), value))
     elif isinstance(value, Unknown) and isinstance(node.value, ast.Call) and not value.reason.startswith("T."):

@@ -34,7 +34,13 @@ def index_buffer(ev: Evaluator, base: Buffer | Region, index: Any, node: ast.Sub
     if any(isinstance(i, slice) for i in items):
         return _slice(ev, base, items, spans, node)
     indices = tuple(_index(ev, base, i, s, node) for i, s in zip(items, spans))
-    return Load(base.dtype, ev.span(node), base, indices)
+    return Load(_vector_type(base.dtype, indices), ev.span(node), base, indices)
+
+
+def _vector_type(dtype: str, indices: tuple[Expr, ...]) -> str:
+    """The type of what stands at indices of which one may be a vector (T.Ramp)."""
+    lanes = max((dtypes.lanes(i.dtype) for i in indices if i.dtype != dtypes.UNKNOWN), default=1)
+    return f"{dtypes.scalar(dtype)}x{lanes}" if lanes > 1 and dtype != dtypes.UNKNOWN else dtype
 
 
 def _expand(base: Buffer, index: Any) -> list[Any] | None:
@@ -133,7 +139,10 @@ def store_element(ev: Evaluator, base: Buffer | Region, index: Any, value: Any, 
 
         check_stored(ev, place, value, span)
     if isinstance(place, Region):
-        ev.builder.emit(TileOp(span, "unsupported", {"name": "slice assignment", "dst": place}))
+        from .slices import store_slice
+
+        if not store_slice(ev, place, value, span):
+            ev.builder.emit(TileOp(span, "unsupported", {"name": "slice assignment", "dst": place}))
         return
     if not isinstance(place, Load):
         buffer = base.buffer if isinstance(base, Region) else base
@@ -153,7 +162,7 @@ def store(ev: Evaluator, buffer: Buffer, indices: tuple[Expr, ...], value: Any, 
         value = unknown("stored value")
     if isinstance(value, (int, float)) and not isinstance(value, bool) and buffer.dtype != dtypes.UNKNOWN:
         value = const(value, buffer.dtype if not (dtypes.is_int(buffer.dtype) and isinstance(value, float)) else "float32")
-    ev.builder.emit(Store(span, buffer, indices, build.cast(value, buffer.dtype)))
+    ev.builder.emit(Store(span, buffer, indices, build.cast(value, _vector_type(buffer.dtype, indices))))
 
 
 def to_region(value: Any, span: Span | None = None) -> Region | None:

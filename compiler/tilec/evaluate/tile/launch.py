@@ -7,14 +7,14 @@ from typing import Any
 from ...ir import build, dtypes
 from ...ir.build import const, lift
 from ...ir.expr import Expr, Var
-from ...ir.stmt import If, Launch, TileOp
+from ...ir.stmt import If, Launch, TileOp, While
 from ..evaluator import Evaluator
 from ..expressions import scalar_operand
 from ..scope import Scope
-from ..values import LaunchValue, is_unknown, plain, unknown
+from ..values import LaunchValue, LoopValue, is_unknown, plain, unknown
 from .builder import LaunchState
 from .registry import Bound, api
-from .scopes import Transparent
+from .scopes import Transparent, WhileLoop
 
 DEFAULT_THREADS = 128
 
@@ -49,9 +49,11 @@ def source_kernel(ev: Evaluator, b: Bound) -> Any:
     value = kernel(ev, b)
     if ev.builder is None or not isinstance(value, LaunchValue):
         return value
+    outer = ev.builder.launch
     begin_launch(ev, value)
     ev.builder.emit(TileOp(b.span, "unsupported", {"name": "T.CUDASourceCodeKernel"}))
     end_launch(ev)
+    ev.builder.launch = outer
     return None
 
 
@@ -139,6 +141,14 @@ def with_device(ev: Evaluator, node: ast.With, item: ast.withitem, value: Any, s
     if isinstance(value, Transparent):
         _with_transparent(ev, item, value, scope, run_inner)
         return True
+    if isinstance(value, LoopValue) and value.kind == "thread_binding":
+        from .loops import bound_index
+
+        _with_transparent(ev, item, Transparent(bound_index(ev, value)), scope, run_inner)
+        return True
+    if isinstance(value, WhileLoop):
+        _with_while(ev, node, value, run_inner)
+        return True
     if ev.builder is not None and scope.kind == "kernel" and is_unknown(value):
         _with_unknown(ev, node, item, scope, run_inner)
         return True
@@ -207,6 +217,19 @@ class Condition:
     def __init__(self, cond: Any, name: str):
         self.cond = cond
         self.name = name
+
+
+def _with_while(ev: Evaluator, node: ast.With, value: WhileLoop, run_inner: Any) -> None:
+    builder = ev.builder
+    assert builder is not None
+    builder.push()
+    builder.enter("while")
+    try:
+        run_inner()
+    finally:
+        builder.leave()
+        body = builder.pop()
+    builder.emit(While(ev.span(node), build.as_bool(value.cond), body))
 
 
 def _with_condition(ev: Evaluator, node: ast.With, value: Condition, run_inner: Any) -> None:

@@ -149,27 +149,22 @@ def persistent(ev: Evaluator, b: Bound) -> Any:
 @api("thread_binding", "start stop= thread= * annotations=")
 def thread_binding(ev: Evaluator, b: Bound) -> Any:
     """``for i in T.thread_binding(n, thread="threadIdx.x")`` or ``i = T.thread_binding(...)``: the index itself."""
-    axis = b["thread"]
-    if not isinstance(axis, str) or axis not in THREAD_AXES:
+    from .axes import AXES
+
+    axis, stop = b["thread"], b["stop"]
+    if axis is None and isinstance(stop, str):
+        axis, stop = stop, None
+    if not isinstance(axis, str) or axis not in AXES:
         return unknown("T.thread_binding")
-    extent = b["start"] if b["stop"] is None else b["stop"]
+    extent = b["start"] if stop is None else stop
     return LoopValue("thread_binding", 0, (plain(scalar_operand(extent)),), 1, {"axis": axis}, b.span)
-
-
-THREAD_AXES = tuple(f"{kind}Idx.{axis}" for kind in ("block", "thread") for axis in "xyz")
 
 
 def bound_index(ev: Evaluator, loop: LoopValue) -> Any:
     """The block or thread index a T.thread_binding stands for."""
-    launch = ev.builder.launch if ev.builder is not None else None
-    kind, axis = loop.attrs["axis"].split("Idx.")
-    number = "xyz".index(axis)
-    if launch is None:
-        return unknown("T.thread_binding")
-    if kind == "thread":
-        launch.attrs["uses_threads"] = True
-        return launch.thread_vars[number]
-    return launch.block_vars[number] if number < len(launch.block_vars) else unknown("T.thread_binding")
+    from .axes import axis_index
+
+    return axis_index(ev, loop.attrs["axis"], loop.extents[0], loop.span)
 
 
 # -- running loops on the device -----------------------------------------------------------------------------------------

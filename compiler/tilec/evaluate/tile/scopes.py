@@ -9,3 +9,10 @@ class Transparent:
 
     def __init__(self, value: Any = None):
         self.value = value
+
+
+class WhileLoop:
+    """``with T.While(condition):``"""
+
+    def __init__(self, cond: Any):
+        self.cond = cond

@@ -142,6 +142,8 @@ def make_parameter(ev: Evaluator, name: str, annotation: Any, where: ast.AST) ->
                       attrs={"annotation": annotation.span})
         builder.params.append(made)
         return made
+    if isinstance(annotation, Var):  # `n: T.int32()`
+        annotation = DType(annotation.dtype)
     dtype = dtype_name(annotation) if not is_unknown(annotation) else None
     if dtype is not None and (isinstance(annotation, DType) or not isinstance(annotation, str)):
         scalar = Var(dtype, ev.span(where), builder.unique(name), "param")
