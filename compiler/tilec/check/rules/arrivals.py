@@ -43,16 +43,17 @@ def _by_index(accesses) -> dict[int, list[Access]]:
 
 def _check(ctx: RuleContext, buffer: Buffer, index: int, accesses: list[Access]):
     waits = [a for a in accesses if isinstance(a.stmt, TileOp) and a.stmt.op == _WAIT]
-    others = [a for a in accesses if a not in waits]
+    others = [a for a in accesses if a not in waits and not _adds_bytes(a)]
     name = buffer.name if const_int(buffer.shape[0]) == 1 else f"{buffer.name}[{index}]"
     if not waits or any(_carries(ctx, buffer, index)):
         return None
     if not others:
         first = next((w for w in waits if _blocks_at_once(w)), None)
+        hint = "; T.tma_copy adds the bytes to wait for, T.barrier_arrive must come too" if len(waits) < len(accesses) else ""
         return None if first is None else ctx.report(
-            f"nothing arrives at {name}, so this wait never ends", first.stmt.span, (f"{name}", buffer.span)
+            f"nothing arrives at {name}, so this wait never ends{hint}", first.stmt.span, (f"{name}", buffer.span)
         )
-    count = _expected(buffer, index)
+    count = expected(buffer, index)
     if count is None or any(not (isinstance(a.stmt, TileOp) and a.stmt.op == "mbarrier_arrive") for a in others):
         return None
     if any(isinstance(a.stmt, TileOp) and a.stmt.args.get("cta_id") is not None for a in others):
@@ -60,7 +61,7 @@ def _check(ctx: RuleContext, buffer: Buffer, index: int, accesses: list[Access])
     loops = _loops(accesses[0].place)
     if loops is None or any(_loops(a.place) != loops for a in accesses):
         return None
-    arrivals = [_participants(a.place) for a in others]
+    arrivals = [participants(a.place) for a in others]
     if any(n is None for n in arrivals):
         return None
     total = sum(n for n in arrivals if n is not None)
@@ -78,16 +79,20 @@ def _check(ctx: RuleContext, buffer: Buffer, index: int, accesses: list[Access])
     )
 
 
+def _adds_bytes(access: Access) -> bool:
+    return isinstance(access.stmt, TileOp) and access.stmt.op in ("tma_copy", "mbarrier_expect_tx")
+
+
 def _carries(ctx: RuleContext, buffer: Buffer, index: int):
     """Operators whose own completion arrives at the barrier."""
     for place in ctx.facts.places:
-        if isinstance(place.stmt, TileOp) and place.stmt.op not in (_WAIT, "mbarrier_arrive"):
+        if isinstance(place.stmt, TileOp) and place.stmt.op not in (_WAIT, "mbarrier_arrive", "tma_copy", "mbarrier_expect_tx"):
             for value in place.stmt.args.values():
                 if isinstance(value, Region) and value.buffer.storage() is buffer:
                     yield barrier_key(value) in (None, (buffer, index))
 
 
-def _expected(buffer: Buffer, index: int) -> int | None:
+def expected(buffer: Buffer, index: int) -> int | None:
     counts = buffer.attrs.get("arrive_counts", ())
     return const_int(counts[index]) if 0 <= index < len(counts) else None
 
@@ -113,7 +118,7 @@ def _blocks_at_once(wait: Access) -> bool:
         return False
 
 
-def _participants(place: Place) -> int | None:
+def participants(place: Place) -> int | None:
     """How many threads of a block come to a statement; None if that depends on more than their indices."""
     launch = place.launch
     extents = static_ints(launch.threads) if isinstance(launch, Launch) else None

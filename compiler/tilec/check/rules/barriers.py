@@ -6,9 +6,10 @@ from __future__ import annotations
 from ...ir.buffer import BARRIER, CLUSTER_BARRIER, Buffer, Region
 from ...ir.build import const_int
 from ...ir.expr import Binary, Var
-from ...ir.stmt import For, If, Launch, TileOp
+from ...ir.stmt import If, Launch, TileOp
 from ..context import RuleContext
-from ..facts import OPAQUE, Access, Place, argument_span, static_ints, thread_count
+from ..facts import OPAQUE, Access, Place, argument_span, thread_count
+from ..ranges import interval, ranges_at
 from ..registry import rule
 
 BARRIERS = (BARRIER, CLUSTER_BARRIER)
@@ -56,6 +57,16 @@ def barrier_index(ctx: RuleContext):
                     access.span,
                     (f"{buffer.name}", buffer.span),
                 )
+            elif access.region.form == "element" and index is None and not access.place.is_conditional():
+                bounds = interval(access.region.mins[0], ranges_at(access.place), set())
+                if bounds is not None and (bounds[1] >= count or bounds[0] < 0):
+                    worst = bounds[1] if bounds[1] >= count else bounds[0]
+                    yield ctx.report(
+                        f"the index of {buffer.name} reaches {worst}: {count} barrier{'s' if count != 1 else ''} "
+                        f"{'were' if count != 1 else 'was'} allocated",
+                        access.span,
+                        (f"{buffer.name}", buffer.span),
+                    )
             elif access.region.form == "whole" and count > 1:
                 yield ctx.report(
                     f"{buffer.name} holds {count} barriers; without an index the first is meant, write "
@@ -127,77 +138,6 @@ def waits(ctx: RuleContext) -> list[tuple[Place, TileOp, Buffer, int]]:
         if key is not None and key[0].scope in BARRIERS and not ctx.is_blamed(key[0]):
             found.append((place, op, *key))
     return found
-
-
-@rule("mbarrier-parity")
-def mbarrier_parity(ctx: RuleContext):
-    """A barrier that completes once per iteration is awaited with alternating parity."""
-    if ctx.facts.has_unsupported:
-        return
-    for place, op, barrier, index in waits(ctx):
-        parity = const_int(op.args.get("parity"))
-        loops = [p for p in place.parents if isinstance(p, For)]
-        if parity is None or not loops or place.is_conditional():
-            continue
-        sources = completions(ctx, barrier, index)
-        if not sources or any(s.place.parents != place.parents for s in sources):
-            continue
-        if len([1 for w in waits(ctx) if w[2] is barrier and w[3] == index]) != 1 or len(sources) != 1:
-            continue
-        trips = static_ints([loop.extent for loop in loops])
-        if trips is not None and _product(trips) <= 1:
-            continue
-        if (
-            isinstance(sources[0].stmt, TileOp)
-            and sources[0].stmt.op == "mbarrier_arrive"
-            and not _single_arrival(barrier, index)
-        ):
-            continue
-        name = loops[-1].var.name
-        yield ctx.report(
-            f"{barrier.name} completes once per iteration, so the awaited parity must alternate: {name} % 2, not "
-            f"{parity}",
-            argument_span(op, "parity"),
-            ("completes here", sources[0].stmt.span),
-        )
-
-
-def _single_arrival(barrier: Buffer, index: int) -> bool:
-    counts = barrier.attrs.get("arrive_counts", ())
-    return index < len(counts) and const_int(counts[index]) is not None
-
-
-def _product(values: tuple[int, ...]) -> int:
-    total = 1
-    for v in values:
-        total *= v
-    return total
-
-
-@rule("mbarrier-parity")
-def first_phase(ctx: RuleContext):
-    """The first phase of a fresh barrier has parity 0: a wait for parity 1 returns at once."""
-    if ctx.facts.has_unsupported:
-        return
-    every = waits(ctx)
-    for place, op, barrier, index in every:
-        alone = sum(w[2] is barrier and w[3] == index for w in every) == 1
-        if const_int(op.args.get("parity")) != 1 or not alone or not _straight(place):
-            continue
-        sources = completions(ctx, barrier, index)
-        if not sources or not all(_straight(s.place) and s.place.order < place.order for s in sources):
-            continue
-        kinds = [s.stmt.op for s in sources if isinstance(s.stmt, TileOp)]
-        if len(kinds) == len(sources) and all(kinds.count(k) == 1 for k in kinds):
-            yield ctx.report(
-                f"the first phase of {barrier.name} has parity 0; waiting for parity 1 returns at once",
-                argument_span(op, "parity"),
-                ("completes here", sources[-1].stmt.span),
-            )
-
-
-def _straight(place: Place) -> bool:
-    return all(isinstance(p, Launch) for p in place.parents)
 
 
 @rule("barrier-order")
