@@ -95,6 +95,7 @@ FAMILIES = (
     "atomics",
     "barriers",
     "arrivals",
+    "phases",
     "bulk",
     "waits",
     "pipelines",
