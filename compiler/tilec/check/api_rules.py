@@ -56,7 +56,7 @@ _INTENDED_KEYWORDS = {
     "accumulate": "clear_accum",
     "barrier": "mbar",
 }
-_CALLABLE = ("function", "op", "class", "macro-decorator")
+_CALLABLE = ("function", "op", "class", "macro-decorator", "dtype")
 
 
 def check_api(uses: Iterable[ApiUse], api: Api, settings: Settings) -> Iterator[Diagnostic]:

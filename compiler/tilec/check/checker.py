@@ -13,6 +13,7 @@ from ..source.span import Span
 from ..target.chips import TARGETS, Target
 from . import torn
 from .api import Api
+from .argument_kinds import check_kinds
 from .context import RuleContext
 from .diagnostic import ERROR, Diagnostic, Related
 from .facts import Facts
@@ -77,6 +78,8 @@ def check_program(
     if not explicit:
         targets = own_targets(program, targets)
     problems = problem_diagnostics(program.attrs.get("problems", ()), settings, program)
+    if api is not None:
+        problems += _elsewhere(check_kinds(program.attrs.get("api_calls", ()), api, settings, program), problems)
     if not any(t.kind in ("cuda", "cpu") for t in targets):
         problems = [p for p in problems if p.name not in CUDA_PROBLEMS]
     facts = Facts.of(program)
@@ -109,6 +112,11 @@ def _without_echoes(found: list[Diagnostic]) -> list[Diagnostic]:
     """Hints and warnings about what an error is about as well."""
     errors = [d.span for d in found if d.severity == ERROR]
     return [d for d in found if d.severity == ERROR or not any(_same_place(d.span, e) for e in errors)]
+
+
+def _elsewhere(found: Iterable[Diagnostic], known: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Those of which nothing is known to be wrong at their place yet."""
+    return [d for d in found if not any(_same_place(d.span, k.span) and k.severity == ERROR for k in known)]
 
 
 def _run(ctx: RuleContext, before: Iterable[Diagnostic]) -> list[Diagnostic]:
@@ -193,6 +201,7 @@ def check_analysis(
         *(d for d in check_api(analysis.api_uses, api, settings) if not _in_refused_kernel(d, analysis)),
         *problem_diagnostics(analysis.problems, settings),
     ]
+    found += _elsewhere(check_kinds(analysis.api_calls, api, settings), found)
     if lowest is not None:
         found += above_lowest(analysis.api_uses, lowest, settings, found)
     general = list(found)

@@ -16,6 +16,7 @@ from ..values import Api, Reference, dtype_name, plain, unknown
 
 HANDLERS: dict[tuple[str, str], tuple[Signature, Any]] = {}  # (module, name) -> signature, handler
 _LANGUAGE = "tilelang.language"
+RECORDED = (_LANGUAGE, "tilelang")  # modules of which calls are checked against signatures
 _PARTS = (
     "alloc", "annotations", "atomics", "blockscaled", "clusters", "intrinsics", "jit", "launch", "layouts", "loops", "movement", "operators",
     "pointers", "random", "raw", "reducers", "scalar", "schedules", "signature", "sparse", "sync", "threads", "tir",
@@ -116,6 +117,10 @@ def known_names() -> list[str]:
 
 def call_api(ev: Evaluator, function: Api, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None) -> Any:
     load_all()
+    if function.module in RECORDED:
+        from .forms import record_call
+
+        record_call(ev, function, args, kwargs, node)
     entry = HANDLERS.get((function.module, function.name))
     if entry is None:
         return _unsupported(ev, function, args, kwargs, node)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ...ir import build, dtypes
-from ...ir.expr import Expr, Unknown
+from ...ir.expr import Expr, Load, Unknown, Var
 from ..evaluator import Evaluator
 from ..expressions import scalar_operand
 from ..values import Api, DType, dtype_name, is_unknown, plain, unknown
@@ -210,9 +210,19 @@ def _cast(ev: Evaluator, b: Bound, value: Any, dtype_parameter: str) -> Any:
 
 
 def cast_call(ev: Evaluator, dtype: DType, args: list[Any], node: ast.Call | None) -> Any:
-    """``T.float32(x)``; without arguments a variable of that type (an annotation)."""
-    if len(args) != 1:
-        return unknown(dtype.name)
+    """``T.float32(x)``; without arguments a variable of that type (an annotation), with several a vector of them."""
+    from .forms import record_call
+
+    if ev.builder is not None:  # on the host it may be torch's or numpy's
+        record_call(ev, Api("tilelang.language", dtype.name), args, {}, node)
+    if len(args) > 1:
+        parts = [number(a) for a in args]
+        if any(is_unknown(p) for p in parts) or dtypes.lanes(dtype.name) != len(parts):
+            return unknown(dtype.name)
+        scalar_type = dtypes.scalar(dtype.name)
+        return build.call("pack", tuple(build.cast(build.lift(p), scalar_type) for p in parts), dtype.name, ev.span(node) if node is not None else None)
+    if not args:
+        return unknown(dtype.name) if ev.builder is None else Var(dtype.name, ev.span(node) if node is not None else None, "v", "let")
     value = args[0]
     if isinstance(value, str):
         if value in ("inf", "-inf", "nan"):
