@@ -54,7 +54,7 @@ class Evaluator:
         self.problems: list[Problem] = []
         self.builder: Builder | None = None
         self.steps_left = max_steps
-        self.deadline = time.monotonic() + max_seconds
+        self.deadline = time.process_time() + max_seconds  # not of the clock: the verdict must not depend on what else runs
         self.depth = 0
         self.callers: list[Span] = []  # macro and helper calls being traced, outermost first
         # Values returned under conditions that are not known, and whether the machine alone decides about them.
@@ -81,7 +81,7 @@ class Evaluator:
 
     def step(self) -> None:
         self.steps_left -= 1
-        if self.steps_left <= 0 or (self.steps_left & 255 == 0 and time.monotonic() > self.deadline):
+        if self.steps_left <= 0 or (self.steps_left & 255 == 0 and time.process_time() > self.deadline):
             raise Stop
 
     # -- the parts ----------------------------------------------------------------------------------------------
