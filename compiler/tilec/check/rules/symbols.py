@@ -15,6 +15,8 @@ from ..registry import rule
 def unbound_symbol(ctx: RuleContext):
     if not ctx.facts.symbols or ctx.program.attrs.get("incomplete") or ctx.program.attrs.get("unknown_params"):
         return
+    if not ctx.program.launches():
+        return  # a fragment of a program, for the passes of a compiler
     bound = _bound(ctx)
     if bound is None:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir.buffer import GLOBAL, TMEM, Buffer, Region
-from ...ir.stmt import TileOp
+from ...ir.stmt import If, TileOp
 from ..context import RuleContext
 from ..facts import OPAQUE, READ, Access, Place
 from ..registry import rule
@@ -26,14 +26,38 @@ def early_reader(ctx: RuleContext, buffer: Buffer, start: Place, waits: list[Pla
             for a in ctx.facts.storage_uses.get(buffer.storage(), ())
             if a.kind in (READ, OPAQUE)
             and start.order < a.place.order < end
+            and runs_with(a.place, start)
             and not (isinstance(a.stmt, TileOp) and a.stmt.op in but)
         ),
         None,
     )
 
 
+def runs_with(place: Place, other: Place) -> bool:
+    """Whether the threads that come to ``other`` come to ``place`` as well: it stands in the same branches."""
+    for number, parent in enumerate(other.parents):
+        if isinstance(parent, If):
+            if number >= len(place.parents) or place.parents[number] is not parent:
+                return False
+            if _is_in(parent.then, place, number) != _is_in(parent.then, other, number):
+                return False
+    return True
+
+
+def _is_in(body, place: Place, number: int) -> bool:
+    inner = place.parents[number + 1] if number + 1 < len(place.parents) else place.stmt
+    return any(s is inner for s in body)
+
+
+def is_specialised(ctx: RuleContext) -> bool:
+    """Whether groups of threads wait for each other in branches of their own: a wait may then stand for another one."""
+    return any(p.inside(If) for p in ctx.facts.ops("mbarrier_wait_parity", "mbarrier_arrive"))
+
+
 def barrier_waits(ctx: RuleContext, barrier: Buffer) -> list[Place]:
     """The waits on any element of an array of barriers."""
+    if is_specialised(ctx):
+        return ctx.facts.ops("mbarrier_wait_parity")
     found = []
     for place in ctx.facts.ops("mbarrier_wait_parity"):
         region = place.stmt.args.get("mbar") if isinstance(place.stmt, TileOp) else None
