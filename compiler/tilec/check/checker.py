@@ -174,7 +174,16 @@ def problem_diagnostics(
                     program.instance if program else "",
                 )
             )
-    return found
+    return _without_causes(found)
+
+
+# A division of integers is told as what becomes of it, where that is a fault of its own.
+_CONSEQUENCES = frozenset(("index-float", "grid-float", "loop-extent-float", "alloc-shape"))
+
+
+def _without_causes(found: list[Diagnostic]) -> list[Diagnostic]:
+    told = [d.span for d in found if d.name in _CONSEQUENCES]
+    return [d for d in found if d.name != "operand-dtype" or not any(_same_place(d.span, t) for t in told)] if told else found
 
 
 def check_analysis(
