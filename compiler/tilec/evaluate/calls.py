@@ -60,12 +60,14 @@ def _expect_refusal(ev: Evaluator, values: tuple[Any, ...], node: ast.Call) -> N
 
 
 def _positional(ev: Evaluator, node: ast.Call, scope: Scope) -> tuple[list[Any], bool]:
+    from .tile.loops import iterate_host
+
     args: list[Any] = []
     complete = True
     for arg in node.args:
         if isinstance(arg, ast.Starred):
-            more = evaluate(ev, arg.value, scope)
-            if isinstance(more, (list, tuple, range)):
+            more = iterate_host(ev, evaluate(ev, arg.value, scope), None)
+            if more is not None:
                 args += list(more)
             else:
                 complete = False

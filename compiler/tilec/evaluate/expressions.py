@@ -426,8 +426,10 @@ def _sequence(ev: Evaluator, node: Any, scope: Scope) -> Any:
     items: list[Any] = []
     for element in node.elts:
         if isinstance(element, ast.Starred):
-            more = evaluate(ev, element.value, scope)
-            if isinstance(more, (list, tuple, range)):
+            from .tile.loops import iterate_host
+
+            more = iterate_host(ev, evaluate(ev, element.value, scope), None)
+            if more is not None:
                 items += list(more)[:MAX_LENGTH]
             else:
                 return unknown("star")

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Any
 
 from ..source.span import Span
@@ -30,6 +31,7 @@ class Recorder:
         self.problems = problems
         self.origin = "call"
         self.surroundings = Surroundings()
+        self.compiled: dict[Function, KernelInstance] = {}
         self.owners: dict[ast.AST, KernelDefinition] = {}  # functions inside kernels' functions, once asked for
 
     def __call__(self, function: Function, args: list[Any], kwargs: dict[str, Any], span: Span | None) -> KernelInstance | None:
@@ -46,12 +48,14 @@ class Recorder:
         definition = self.definitions.get(function.node) or self.owners.get(function.node)
         if definition is None:
             return None
-        for known in definition.instances:
-            if known.function is function:
-                return known
+        if function in self.compiled:
+            return self.compiled[function]
         if sum(i.function.kind == "prim_func" for i in definition.instances) >= MAX_CALL_INSTANCES:
             return None
-        instance = KernelInstance(call_text(function.name, [], {}), function, [], {}, self.origin, span)
+        # The names around the prim_func may change after it is compiled.
+        now = function if function.scope.parent is None else replace(function, scope=function.scope.snapshot())
+        instance = KernelInstance(call_text(function.name, [], {}), now, [], {}, self.origin, span)
+        self.compiled[function] = instance
         definition.instances.append(instance)
         return instance
 

@@ -25,6 +25,13 @@ class Scope:
         self.plan: Any = None
         self.source: Any = source if source is not None else (parent.source if parent else None)
 
+    def snapshot(self) -> Scope:
+        """The scope as it is now: what its function assigns later does not show in it."""
+        copy = Scope(self.parent, self.kind, self.source)
+        copy.names = dict(self.names)
+        copy.open_world, copy.global_names, copy.nonlocal_names = self.open_world, self.global_names, self.nonlocal_names
+        return copy
+
     def lookup(self, name: str) -> Any:
         scope: Scope | None = self
         first = True

@@ -15,11 +15,11 @@ from ..blocks import statements_of
 from ..definitions import KernelDefinition
 from ..scope import Scope
 from ..values import BoundMethod, Class, Compiled, Function, HostObject, Instance, Partial
-from .effects import Effects, header_effects, is_plain_test
+from .effects import Effects, definition_effects, header_effects, is_plain_test
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_ALWAYS = (*_DEFINITIONS, ast.Import, ast.ImportFrom, ast.Return, ast.Raise, ast.Global, ast.Nonlocal, ast.Match)
+_ALWAYS = (*_DEFINITIONS, ast.Import, ast.ImportFrom, ast.Return, ast.Global, ast.Nonlocal, ast.Match)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _DYNAMIC = frozenset(("globals", "locals", "vars", "eval", "exec"))  # names may be used that are not written
 _HOLDERS = (list, dict, set, Instance, Class, HostObject)  # what a statement may change in place
@@ -51,7 +51,8 @@ class Slicer:
         self.source = source
         self._extra = set(extra)
         self._words: dict[ast.stmt, frozenset[str]] = {}
-        self._plans: dict[tuple[ast.AST, frozenset[str]], Plan | None] = {}
+        self._effects: dict[ast.stmt, Effects] = {}
+        self._plans: dict[tuple[ast.AST, frozenset[str], frozenset[str]], Plan | None] = {}
         self._terminal: frozenset[str] = frozenset()
         self._leading: frozenset[str] = frozenset()
         self._raising: frozenset[str] = frozenset()
@@ -77,7 +78,7 @@ class Slicer:
 
     def _names_leading_to(self, names: set[str]) -> frozenset[str]:
         """The functions, classes and variables of the module whose text mentions one of the names, and so on."""
-        bound = [(_bound_names(s), self.words(s)) for s in self.source.tree.body]
+        bound = [(self._bound_names(s), self.words(s)) for s in self.source.tree.body]
         found, before = set(names), -1
         while len(found) != before:
             before = len(found)
@@ -86,13 +87,31 @@ class Slicer:
                     found |= binds
         return frozenset(found)
 
-    def words(self, statement: ast.stmt) -> frozenset[str]:
-        """Every word in the text of a top-level statement."""
+    def words(self, statement: ast.stmt, source: SourceFile | None = None) -> frozenset[str]:
+        """Every word in the text of a statement."""
         if statement not in self._words:
             first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
-            lines = self.source.lines[first - 1:statement.end_lineno]
+            lines = (source or self.source).lines[first - 1:statement.end_lineno]
             self._words[statement] = frozenset(_WORD.findall("\n".join(lines)))
         return self._words[statement]
+
+    def effects(self, statement: ast.stmt, source: SourceFile) -> Effects:
+        found = self._effects.get(statement)
+        if found is None:
+            is_definition = isinstance(statement, _DEFINITIONS)
+            found = definition_effects(statement.name, self.words(statement, source)) if is_definition else header_effects(statement)  # type: ignore[attr-defined]
+            self._effects[statement] = found
+        return found
+
+    def _bound_names(self, statement: ast.stmt) -> set[str]:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            return set()
+        found = set(self.effects(statement, self.source).binds)
+        if not isinstance(statement, _DEFINITIONS):
+            for inner in statements_of(statement):
+                if isinstance(inner, ast.stmt):
+                    found |= self._bound_names(inner)
+        return found
 
     # -- plans ---------------------------------------------------------------------------------------------------
     def module_plan(self) -> Plan | None:
@@ -101,7 +120,8 @@ class Slicer:
         for statement in self.source.tree.body:
             if isinstance(statement, _DEFINITIONS):
                 needed |= self.words(statement)
-        return _Slice(self._terminal, dict.fromkeys(self._leading, LEADS), needed, self._raising).plan(self.source.tree.body, is_module=True)
+        items = [self._item(s, self.source) for s in self.source.tree.body]
+        return _Slice(self._terminal, dict.fromkeys(self._leading, LEADS), needed, self._raising, is_module=True).plan(items)
 
     def plan(self, function: Function, scope: Scope) -> Plan | None:
         """Of a function that is called on the host; None if everything in it is to run."""
@@ -109,19 +129,31 @@ class Slicer:
         if not isinstance(node, ast.FunctionDef) or node in self._nodes or function.scope.parent is not None:
             return None
         given = frozenset(n for n, v in scope.names.items() if self._may_lead(v))
-        key = (node, given)
+        holders = frozenset(n for n, v in scope.names.items() if isinstance(v, _HOLDERS))
+        key = (node, given, holders)
         if key not in self._plans:
-            self._plans[key] = self._make(function, node, given)
+            self._plans[key] = self._make(function, node, given, holders)
         return self._plans[key]
 
-    def _make(self, function: Function, node: ast.FunctionDef, given: frozenset[str]) -> Plan | None:
+    def _make(self, function: Function, node: ast.FunctionDef, given: frozenset[str], holders: frozenset[str]) -> Plan | None:
         own = function.source is self.source
         levels = dict.fromkeys(self._leading if own else (), LEADS)
         parameters = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
         for name in parameters:
             levels.pop(name, None)
         levels.update(dict.fromkeys(given, LEADS))
-        return _Slice(self._terminal if own else frozenset(), levels, set(), self._raising if own else frozenset()).plan(node.body)
+        items = [self._item(s, function.source) for s in node.body]
+        made = _Slice(self._terminal if own else frozenset(), levels, set(), self._raising if own else frozenset())
+        made.fixed = _never_holders(items, {n for n in parameters if n not in holders})
+        return made.plan(items)
+
+    def _item(self, node: ast.AST, source: SourceFile) -> _Item:
+        effects = self.effects(node, source) if isinstance(node, ast.stmt) else Effects()
+        if isinstance(node, _DEFINITIONS):
+            return _Item(node, effects)
+        inner = [self._item(s, source) for s in statements_of(node)]
+        jumps = isinstance(node, (ast.Break, ast.Continue)) or (not isinstance(node, _LOOPS) and any(i.jumps for i in inner))
+        return _Item(node, effects, inner, jumps)
 
     def _may_lead(self, value: Any) -> bool:
         """Whether calling an argument, or something in it, may lead to kernels."""
@@ -133,18 +165,6 @@ class Slicer:
             inner = value.scope.parent is not None or isinstance(value.node, ast.Lambda)
             return inner or (value.source is self.source and value.name in self._leading)
         return isinstance(value, _CALLABLE)
-
-
-def _bound_names(statement: ast.stmt) -> set[str]:
-    if isinstance(statement, _DEFINITIONS):
-        return {statement.name}
-    if isinstance(statement, (ast.Import, ast.ImportFrom)):
-        return set()
-    found = set(header_effects(statement).binds)
-    for inner in statements_of(statement):
-        if isinstance(inner, ast.stmt):
-            found |= _bound_names(inner)
-    return found
 
 
 @dataclass(eq=False, slots=True)
@@ -162,16 +182,17 @@ class _Item:
 class _Slice:
     """The fixed point for one body: what is kept grows with the names needed and with those that lead to kernels."""
 
-    def __init__(self, terminal: frozenset[str], levels: dict[str, int], needed: set[str], raising: frozenset[str]):
+    def __init__(self, terminal: frozenset[str], levels: dict[str, int], needed: set[str], raising: frozenset[str], is_module: bool = False):
         self.terminal = terminal  # functions whose call gives a compiled kernel, a prim_func or a tensor
         self.levels = levels
         self.needed = needed
         self.raising = raising  # functions that may say that the rest does not happen
-        self.is_module = False
-
-    def plan(self, body: list[ast.stmt], is_module: bool = False) -> Plan | None:
         self.is_module = is_module
-        items = [_item(s) for s in body]
+        self.fixed: set[str] = set()  # names that hold nothing that can be changed in place
+        self.bound: set[str] = set()  # names that the body gives values
+
+    def plan(self, items: list[_Item]) -> Plan | None:
+        self.bound = {n for i in _all(items) for n in i.effects.binds}
         if any(_DYNAMIC & i.effects.names for i in _all(items)):
             return None
         while self._pass(items):
@@ -199,15 +220,17 @@ class _Slice:
     def _spread(self, item: _Item) -> bool:
         """Give the names a statement binds the level of what it binds them to."""
         node = item.node
+        if not self._mentions(item.effects):
+            return False
         if isinstance(node, _DEFINITIONS):
-            level = LEADS if self._mentions(item.effects) else 0
+            level = LEADS
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             level = self._level(node.value)
         elif isinstance(node, (ast.For, ast.AsyncFor)):
             level = self._level(node.iter)
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             level = max(self._level(i.context_expr) for i in node.items)
-        elif isinstance(node, ast.Expr) and item.effects.changes and self._mentions(item.effects):
+        elif isinstance(node, ast.Expr) and item.effects.changes:
             level = LEADS
         else:
             return False
@@ -257,11 +280,19 @@ class _Slice:
             return True
         if self.is_module and isinstance(node, ast.Expr) and "sys" in effects.names:
             return True  # sys.path.append(...)
+        if isinstance(node, ast.Expr) and "pytest" in effects.names:
+            return True  # pytest.skip(...)
         if isinstance(node, ast.Assert):
-            return is_plain_test(node.test) or self._mentions(effects)
+            return self._mentions(effects) or (is_plain_test(node.test) and self._is_about_needed(effects))
+        if isinstance(node, ast.If) and any(isinstance(i.node, ast.Raise) for i in item.inner) and self._is_about_needed(effects):
+            return True
         if self._mentions(effects) or not self.needed.isdisjoint(effects.binds):
             return True
         return self.is_module and isinstance(node, (ast.Assign, ast.AnnAssign)) and not effects.has_call
+
+    def _is_about_needed(self, effects: Effects) -> bool:
+        """Whether a guard is about what kernels are made with, not about results."""
+        return not any(n in self.bound and n not in self.needed for n in effects.names)
 
     def _need(self, item: _Item) -> bool:
         """The names a kept statement reads; of the arguments of a compiled kernel only those that lead further."""
@@ -284,7 +315,7 @@ class _Slice:
     def _add_holders(self, item: _Item) -> bool:
         """Names that are needed and that the statement may change in place, if they hold something that can be changed."""
         effects = item.effects
-        found = (effects.stores | effects.changes | effects.passed) & self.needed
+        found = ((effects.stores | effects.changes | effects.passed) & self.needed) - self.fixed
         for inner in item.inner:
             found |= inner.holders
         if found <= item.holders:
@@ -294,13 +325,14 @@ class _Slice:
         return True
 
 
-def _item(node: ast.AST) -> _Item:
-    if isinstance(node, _DEFINITIONS):
-        return _Item(node, header_effects(node))
-    inner = [_item(s) for s in statements_of(node)]
-    effects = header_effects(node) if isinstance(node, ast.stmt) else Effects()
-    jumps = isinstance(node, (ast.Break, ast.Continue)) or (not isinstance(node, _LOOPS) and any(i.jumps for i in inner))
-    return _Item(node, effects, inner, jumps)
+def _never_holders(items: list[_Item], parameters: set[str]) -> set[str]:
+    """Names that only ever stand for tensors, and parameters given such values that are not bound anew."""
+    tensors: set[str] = set()
+    others: set[str] = set()
+    for item in _all(items):
+        tensors |= item.effects.tensors
+        others |= item.effects.binds - item.effects.tensors
+    return (tensors | parameters) - others
 
 
 def _keep_jumps(items: list[_Item]) -> None:
