@@ -12,7 +12,7 @@ _BLACKWELL = "sm_100a"
 
 
 def lowering_target(program: TileProgram | None, preferences: Preferences, requested: str = "") -> str:
-    """The requested target, the user's, the kernel's own, or the one whose features the kernel needs."""
+    """The requested target, the user's, the kernel's own, the project's first that fits, or the one whose features the kernel needs."""
     for name in (requested, preferences.target, _declared(program)):
         if name:
             try:
@@ -21,9 +21,11 @@ def lowering_target(program: TileProgram | None, preferences: Preferences, reque
                 continue
             if target.kind == "cuda":
                 return target.name
-    if program is not None and any(b.scope == TMEM for b in program.buffers()):
-        return _BLACKWELL
-    return USUAL
+    needs_tmem = program is not None and any(b.scope == TMEM for b in program.buffers())
+    for target in map(chips.find, preferences.targets):
+        if target.kind == "cuda" and (target.tcgen05 or not needs_tmem):
+            return target.name
+    return _BLACKWELL if needs_tmem else USUAL
 
 
 def _declared(program: TileProgram | None) -> str:
