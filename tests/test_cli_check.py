@@ -239,3 +239,22 @@ def test_instances_of_eager_kernels(folder: Path, capsys, call: str, word: str) 
     code, _, err = run(capsys, "--instance", call)
     assert (code, bool(err)) == ((2, True) if word else (0, False))
     assert word in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["check", "--jobs", "x"], "--jobs"),
+        (["check", "--output-format", "nope"], "'sarif'"),
+        (["check", "--nope"], "--nope"),
+        (["check", ""], "no such file"),
+        (["chek"], "did you mean check?"),
+        (["frobnicate"], "doctor"),
+        (["api"], "ACTION"),
+        (["api", "diff", "0.1.9"], "NEW"),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_a_line(capsys, arguments: list[str], word: str) -> None:
+    assert main(arguments) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("tile-lsp: ") and len(err.splitlines()) == 1 and word in err

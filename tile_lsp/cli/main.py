@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 DEBUG_VARIABLE = "TILE_LSP_DEBUG"
 EXIT_OK, EXIT_FINDINGS, EXIT_FAILED = 0, 1, 2
@@ -60,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: list[str]) -> int:
     name = next((a for a in arguments if not a.startswith("-")), None)
+    if name is not None and name not in COMMANDS:
+        raise UsageError(_no_command(name))
     gc.disable()  # loading a command makes many objects and no garbage: collecting would take a fifth of the start
     parser = _parser(name if name in COMMANDS else None)
     gc.freeze()
@@ -71,9 +74,23 @@ def _dispatch(arguments: list[str]) -> int:
     return int(options.execute(options))
 
 
+def _no_command(name: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, COMMANDS, n=1)
+    return f"there is no command {name!r}; " + (f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Options that make no sense are told in one paragraph, like everything else."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.prog.removeprefix('tile-lsp ')}: {message} ({self.prog} --help tells the options)")
+
+
 def _parser(only: str | None) -> argparse.ArgumentParser:
     """The parser with the chosen command's options; without one, with every command's name and line alone."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="tile-lsp", description="Language server, checker and compiler for TileLang kernels.",
         epilog=f"`tile-lsp COMMAND --help` tells a command's options. --debug or {DEBUG_VARIABLE}=1 shows the trace of an unexpected error.")
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")

@@ -45,7 +45,7 @@ def find_files(paths: list[str], config_of: Callable[[Path], Config], force_excl
     seen: set[str] = set()
     for text in paths:
         path = Path(text)
-        if text == STDIN or not path.is_dir():
+        if text == STDIN or not os.path.isdir(text):
             excluded = force_exclude and text != STDIN and config_of(path.parent).is_excluded(path)
             if text not in seen and not excluded:
                 seen.add(text)
@@ -89,7 +89,7 @@ def read_bytes(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except FileNotFoundError:
-        raise Unreadable(path, "no such file or folder") from None
+        raise Unreadable(path or "''", "no such file or folder") from None
     except OSError as error:
         raise Unreadable(path, f"cannot be read: {error.strerror or error}") from None
 

@@ -101,7 +101,7 @@ class _Gathering:
             data = read_bytes(path)
             text = decode(data, path)
         except (OSError, Unreadable) as problem:
-            failure = problem if isinstance(problem, Unreadable) else Unreadable(path, "no such file or folder")
+            failure = problem if isinstance(problem, Unreadable) else Unreadable(path or "''", "no such file or folder")
             return FileResult(path, failure=str(failure)) if named else _SKIPPED
         if mentions_language(text.text):
             return None
