@@ -109,7 +109,8 @@ def _run(buffer: Buffer, accesses: list[Access], depth: int, values: dict[Var, i
 
 def _add(buffer: Buffer, access: Access, values: dict[Var, int], events: list[Event]) -> None:
     op, region = access.stmt, access.region
-    assert isinstance(op, TileOp) and region is not None
+    if not isinstance(op, TileOp) or region is None:
+        raise ValueError("a use that is no operator")
     index = 0 if region.form == "whole" else int(evaluate(region.mins[0], values))
     if op.op == _WAIT:
         parity = op.args.get("parity")
