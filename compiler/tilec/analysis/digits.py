@@ -52,30 +52,34 @@ class DigitSum:
 
     def digit(self, stride: int, extent: int | None) -> DigitSum | None:
         """``(self // stride) % extent`` (no modulus with None), or None where carries cannot be excluded."""
-        top = None if extent is None else stride * extent
-        parts: list[Part] = []
+        top = 0 if extent is None else stride * extent
+        middle: list[Part] = []
+        low = self.constant % stride  # the greatest value of what lies below the digit
         pending = list(self.parts)
         while pending:
             p = pending.pop()
+            weight, end = p.weight, p.weight * p.extent
             if p.extent <= 1:
                 continue
-            cut = next((b for b in (stride, top) if b is not None and p.weight < b < p.weight * p.extent), None)
-            if cut is None:
-                parts.append(p)
-                continue
-            pieces = _split(p, cut)
-            if pieces is None:
+            cut = stride if weight < stride < end else top if weight < top < end else 0
+            if cut:
+                pieces = _split(p, cut)
+                if pieces is None:
+                    return None
+                pending += pieces
+            elif weight < stride:
+                low += end - weight
+            elif top and weight >= top:
+                if weight % top:
+                    return None
+            elif weight % stride:
                 return None
-            pending += pieces
-        low = [p for p in parts if p.weight < stride]
-        high = [p for p in parts if top is not None and p.weight >= top]
-        middle = [p for p in parts if p.weight >= stride and (top is None or p.weight < top)]
-        if any(p.weight % stride for p in middle) or any(top and p.weight % top for p in high):
-            return None
-        if sum(p.weight * (p.extent - 1) for p in low) + self.constant % stride >= stride:
+            else:
+                middle.append(Part(weight // stride, p.extent, p.digit, p.below, p.term))
+        if low >= stride:
             return None
         constant = self.constant // stride if extent is None else self.constant // stride % extent
-        result = DigitSum(tuple(Part(p.weight // stride, p.extent, p.digit, p.below, p.term) for p in middle), constant)
+        result = DigitSum(tuple(middle), constant)
         if extent is not None and result.largest >= extent:
             return None
         return result

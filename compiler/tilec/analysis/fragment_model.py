@@ -41,6 +41,8 @@ class FragmentModel:
         self.fragments = fragments_of(launch, outside)
         self.collector = Collector(launch) if self.fragments else None
         self.configs = pass_configs if isinstance(pass_configs, dict) else {}
+        self._widths: dict[bool, _Vectors] = {}
+        self._known: dict[Any, list[tuple[_Vectors, Outcome]]] = {}  # targets mostly agree
         extents = [const_int(t) for t in launch.threads]
         self.threads = None if None in extents else extents[0]
         self.flat = self.threads is not None and extents[1] == extents[2] == 1
@@ -55,16 +57,22 @@ class FragmentModel:
         for op in self.collector.operators:
             if isinstance(op, ProductOp):
                 wanted[id(op.stmt)] = self._product(op.stmt, target, count, policy, products)
+        vectors = self._vectors(target.sm >= 100)
+        key = (count, tuple((p.instruction, p.M, p.N, p.K, p.bits, p.m, p.n) for p in products.values()), len(wanted))
+        for other, outcome in self._known.get(key, ()):
+            if other is vectors or all(other.of(op) == vectors.of(op) for op in self.collector.operators if isinstance(op, LoopOp)):
+                return outcome
         given, unknown = self._given(count)
-        vectors = _Vectors(self.launch, target, self._swizzled())
-        operators = self._operators()
-        engine = Inference(operators, count, given, unknown, wanted, vectors, lambda v: fragment_of_value(v, count))
+        engine = Inference(self.collector.operators, count, given, unknown, wanted, vectors, lambda v: fragment_of_value(v, count))
         clashes, undefined = engine.run()
-        return Outcome(clashes, undefined, engine.state, operators, products, count, {} if clashes else engine.final)
+        outcome = Outcome(clashes, undefined, engine.state, self.collector.operators, products, count, {} if clashes else engine.final)
+        self._known.setdefault(key, []).append((vectors, outcome))
+        return outcome
 
-    def _operators(self) -> list[Operator]:
-        assert self.collector is not None
-        return self.collector.operators
+    def _vectors(self, wide: bool) -> _Vectors:
+        if wide not in self._widths:
+            self._widths[wide] = _Vectors(self.launch, wide, self._swizzled())
+        return self._widths[wide]
 
     def _given(self, threads: int) -> tuple[dict[Buffer, FragmentLayout | None], set[Buffer]]:
         """Layouts fixed before inference: annotations, and full copies for what is read outside of loops over threads."""
@@ -195,12 +203,18 @@ def fragment_of_value(value: Any, threads: int) -> FragmentLayout | None:
 class _Vectors:
     """How many neighbouring elements of a loop's last dimension a thread takes at once; None if not sure."""
 
-    def __init__(self, launch: Launch, target: Target, swizzled: set[Buffer]) -> None:
+    def __init__(self, launch: Launch, wide: bool, swizzled: set[Buffer]) -> None:
         self.launch = launch
-        self.wide = target.sm >= 100
+        self.wide = wide
         self.swizzled = swizzled
+        self._found: dict[int, int | None] = {}
 
     def of(self, op: LoopOp) -> int | None:
+        if id(op) not in self._found:
+            self._found[id(op)] = self._of(op)
+        return self._found[id(op)]
+
+    def _of(self, op: LoopOp) -> int | None:
         if not op.simple or not op.memory or not op.space.extents:
             return None
         if any(m.buffer.storage() in self.swizzled for m in op.memory):

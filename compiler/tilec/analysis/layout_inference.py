@@ -15,7 +15,22 @@ from ..ir.build import const_int
 from ..ir.expr import Var
 from .digits import replicated
 from .layout import FragmentLayout
-from .placement import FINE, SCALE, TANGLED, completed, contains, equal_layouts, is_replicated, loop_of_buffer, planned, reduced, runs_along_diagonal, thread_shape, thread_sum
+from .placement import (
+    FINE,
+    SCALE,
+    TANGLED,
+    Space,
+    completed,
+    contains,
+    equal_layouts,
+    is_replicated,
+    loop_of_buffer,
+    planned,
+    reduced,
+    runs_along_diagonal,
+    thread_shape,
+    thread_sum,
+)
 from .tile_loops import Access, LoopOp, Operator, OtherOp, ProductOp, ReduceOp
 
 STRICT, COMMON, FREE = 2, 1, 0
@@ -78,6 +93,8 @@ class Inference:
         self.threads = threads
         self.products = products
         self.vectors = vectors
+        self._settled: dict[Any, tuple[Any, bool]] = {}
+        self._contained: dict[tuple[FragmentLayout, FragmentLayout], bool | None] = {}
         self.written = written  # a layout value in digits, or None
         self.state = State(dict(given))
         self.unknown = unknown
@@ -266,12 +283,11 @@ class Inference:
 
     def _inside(self, small: FragmentLayout, large: FragmentLayout) -> bool | None:
         """Whether every holder of an element under ``small`` holds it under ``large``."""
-        from .placement import Space
-
-        names = [(Var("int32", None, "i", "loop"), e) for e in small.shape]
-        space = Space(names, (), {})
-        own = space.own()
-        return contains(thread_sum(small, own), large, own)
+        if (small, large) not in self._contained:
+            space = Space([(Var("int32", None, "i", "loop"), e) for e in small.shape], (), {})
+            own = space.own()
+            self._contained[small, large] = contains(thread_sum(small, own), large, own)
+        return self._contained[small, large]
 
     def _doubtful(self, op: Operator, state: State) -> list[tuple[Buffer, FragmentLayout | None]]:
         state.doubt = True
@@ -426,16 +442,35 @@ class Inference:
 
     def _settle(self, op: LoopOp, chosen: tuple[FragmentLayout, list[int]], source: Buffer | None,
                 state: State) -> list[tuple[Buffer, FragmentLayout | None]]:
-        layout, serial = chosen
-        if layout is TANGLED:
+        if chosen[0] is TANGLED:
             return self._follow_tangled(op, state)
+        key = (id(op), source, chosen[0], *(state.layouts.get(a.buffer) for a in op.accesses))
+        if chosen[1] or key not in self._settled:
+            before, state.doubt = state.doubt, False
+            try:
+                result: Any = self._resolve(op, chosen, source, state)
+            except Clash as clash:
+                result = clash
+            self._settled[key] = (result, state.doubt)
+            state.doubt |= before
+        else:
+            result, doubt = self._settled[key]
+            state.doubt |= doubt
+        if isinstance(result, Clash):
+            raise result
+        state.loops[id(op)] = chosen[0]
+        if source is not None:
+            state.source[id(op)] = source
+        return result
+
+    def _resolve(self, op: LoopOp, chosen: tuple[FragmentLayout, list[int]], source: Buffer | None,
+                 state: State) -> list[tuple[Buffer, FragmentLayout | None]]:
+        """What a loop gives the fragments without a layout; the same for the same layouts around it."""
+        layout, serial = chosen
         shape = thread_shape(layout)
         if shape not in (FINE, SCALE):
             raise Clash("spread", op, source or op.accesses[0].buffer, access=self._access(op, source), previous=layout)
         self._validate(op, chosen, source, state)
-        state.loops[id(op)] = layout
-        if source is not None:
-            state.source[id(op)] = source
         found: list[tuple[Buffer, FragmentLayout | None]] = []
         for a in op.accesses:
             if a.buffer in state.layouts:

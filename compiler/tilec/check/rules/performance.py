@@ -211,10 +211,12 @@ def _narrow(loop: Spread, use: Use, where: Address) -> tuple[int, str] | None:
     if all(_contiguous(a, loop) for _, a in loop.addresses()):
         return None  # one run of memory: rows do not matter
     best, reason = WIDEST, ""
-    rows = [where.steps[v] for v in loop.variables[:-1] if v in where.steps]
-    limits = [(loop.extents[-1], f"its rows are {loop.extents[-1]} elements of {size} byte{'s' if size > 1 else ''}")]
-    limits += [(step, f"its rows are {step} elements of {size} byte{'s' if size > 1 else ''} apart") for step in rows]
-    limits += [(where.alignment, f"its start is aligned to {gcd(where.alignment * size, WIDEST)} byte{'s' if where.alignment * size % 2 == 0 else ''} only")] if where.alignment else []
+    unit = f"{size} byte{'s' if size > 1 else ''}"
+    limits = [(loop.extents[-1], f"its rows are {loop.extents[-1]} elements of {unit}")]
+    limits += [(step, f"its rows are {step} elements of {unit} apart") for v in loop.variables[:-1] if (step := where.steps.get(v))]
+    if where.alignment:
+        start = gcd(where.alignment * size, WIDEST)
+        limits.append((where.alignment, f"its start is aligned to {start} byte{'s' if start > 1 else ''} only"))
     for count, text in limits:
         width = gcd(count * size, WIDEST)
         if width < best:
