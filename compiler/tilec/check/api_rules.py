@@ -86,6 +86,7 @@ def _check_use(use: ApiUse, api: Api, settings: Settings) -> Iterator[Diagnostic
         yield _missing(use, api, settings)
     elif use.call is not None:
         yield from _check_call(use, api, settings)
+        yield _deprecated(use, api, settings)
 
 
 def _report(rule: str, message: str, span: Span, settings: Settings, fix: Fix | None = None) -> Diagnostic | None:
@@ -162,6 +163,19 @@ def _closest(name: str, names: list[str], intended: dict[str, str], cutoff: floa
         return exact
     close = difflib.get_close_matches(name, names, n=1, cutoff=cutoff)
     return close[0] if close else None
+
+
+# Names that still work but will go: what takes their place, and whether it is called the same way.
+_DEPRECATED = {"symbolic": ("dynamic", True), "c2d_im2col": ("im2col", True), "Buffer": ("Tensor", False)}
+
+
+def _deprecated(use: ApiUse, api: Api, settings: Settings) -> Diagnostic | None:
+    successor, alike = _DEPRECATED.get(use.name, ("", False)) if use.module == FACADE else ("", False)
+    if not successor or not api.has(successor):
+        return None
+    prefix = use.text[: -len(use.name)] if use.text.endswith(use.name) else ""
+    fix = Fix(f"Use {prefix}{successor}", (Edit(use.name_span, successor),), safe=alike) if not use.imported else None
+    return _report("deprecated-api", f"{shown(use)} will go; use {prefix}{successor}", use.span, settings, fix)
 
 
 # -- calls ---------------------------------------------------------------------------------------

@@ -92,6 +92,7 @@ FAMILIES = (
     "reducers",
     "sparse",
     "random",
+    "clusters",
     "atomics",
     "barriers",
     "arrivals",

@@ -266,6 +266,11 @@ def _check_eager(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstan
 # -- outputs ----------------------------------------------------------------------------------------------------------------------
 def _apply_out_idx(ev: Evaluator, kernel: KernelDefinition, program: TileProgram) -> None:
     out_idx = program.attrs.get("out_idx")
+    if out_idx is not None and kernel.kind != "eager" and program.outputs:
+        names = " and ".join(b.name for b in program.outputs)
+        ev.problem("out-idx-conflict", f"{program.name} returns {names}, made by T.empty, and out_idx names outputs as well; leave out_idx out",
+                   program.attrs.get("out_idx_span") or kernel.name_span)
+        return
     if out_idx is None or is_unknown(out_idx) or kernel.kind == "eager" or program.attrs.get("unknown_params"):
         return
     indices = list(out_idx) if isinstance(out_idx, (list, tuple)) else [out_idx]

@@ -68,6 +68,9 @@ def _check_alloc(s: Alloc) -> None:
     if s.buffer.scope == GLOBAL and s.buffer.view_of is None:
         what = "Tensors made from pointers" if "pointer" in s.buffer.attrs else "Workspaces in global memory (T.alloc_global)"
         raise LoweringError(f"{what} cannot be compiled yet; pass {s.buffer.name} as a parameter of the kernel.", s.span, "unsupported")
+    if s.buffer.view_of is not None and s.buffer.strides is not None:
+        raise LoweringError(f"Views with strides of their own ({s.buffer.name}) cannot be compiled yet; index {s.buffer.view_of.name} instead.", s.span,
+                            "unsupported")
     if s.buffer.scope.startswith(DESCRIPTOR):
         raise LoweringError(f"Matrix descriptors ({s.buffer.name}) cannot be compiled yet; use T.gemm.", s.span, "unsupported")
     if s.buffer.dtype == dtypes.UNKNOWN:

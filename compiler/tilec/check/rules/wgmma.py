@@ -154,7 +154,6 @@ NEEDS: dict[str, tuple[str, str]] = {
             "tma_scatter4",
             "tma_store_arrive",
             "tma_store_wait",
-            "copy_cluster",
         ),
         _TMA,
     ),

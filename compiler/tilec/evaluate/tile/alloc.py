@@ -6,7 +6,7 @@ from typing import Any
 
 from ...ir import dtypes
 from ...ir.buffer import BARRIER, CLUSTER_BARRIER, DESCRIPTOR, FRAGMENT, GLOBAL, LOCAL, SHARED_DYN, TMEM, VAR, Buffer
-from ...ir.build import cast, const, lift
+from ...ir.build import cast, const, const_int, lift
 from ...ir.expr import Expr
 from ...ir.stmt import Alloc, Store
 from ..evaluator import Evaluator
@@ -175,17 +175,51 @@ def reshape(ev: Evaluator, b: Bound) -> Any:
 
 def _view(ev: Evaluator, b: Bound, new_shape: bool, new_dtype: bool) -> Any:
     source = b["src"]
-    if not isinstance(source, Buffer) or ev.builder is None or b["strides"] is not None:
+    if not isinstance(source, Buffer) or ev.builder is None:
         return unknown("view")
     shape = shape_argument(ev, b) if new_shape else source.shape
     dtype = b.dtype("dtype") if new_dtype else source.dtype
-    if shape is None:
+    strides = shape_argument(ev, b, "strides") if b["strides"] is not None else None
+    if shape is None or (strides is None and b["strides"] is not None) or not _check_strides(ev, b, source, shape, strides):
         return unknown("view")
-    result = Buffer(ev.builder.unique(source.name), shape, dtype, source.scope, b.span, view_of=source,
+    result = Buffer(ev.builder.unique(source.name), shape, dtype, source.scope, b.span, strides, view_of=source,
                     attrs={"unnamed": True, "spans": {k: ev.span(n) for k, n in b.nodes.items()}})
     _check_view(ev, b, source, result)
     ev.builder.emit(Alloc(b.span, result))
     return result
+
+
+def _check_strides(ev: Evaluator, b: Bound, source: Buffer, shape: tuple[Expr, ...], strides: tuple[Expr, ...] | None) -> bool:
+    """tilelang/language/customize.py, 0.1.15: what T.view refuses about strides."""
+    if strides is None:
+        if _has_gaps(source):
+            ev.problem("view-strides", f"T.{b.name}: the rows of {source.name} do not follow each other without gaps, so the view needs strides=", b.span)
+            return False
+        return True
+    if len(strides) != len(shape):
+        ev.problem("view-strides", f"T.{b.name}: {len(strides)} stride{'s' if len(strides) != 1 else ''} for a shape of {len(shape)} "
+                   f"dimension{'s' if len(shape) != 1 else ''}", b.where("strides"))
+        return False
+    negative = next((n for n in map(const_int, strides) if n is not None and n < 0), None)
+    if negative is not None:
+        ev.problem("view-strides", f"T.{b.name}: a stride is {negative}; strides are not negative", b.where("strides"))
+        return False
+    return True
+
+
+def _has_gaps(buffer: Buffer) -> bool:
+    """Whether a buffer's elements are certainly not one after the other."""
+    if buffer.strides is None:
+        return False
+    expected = 1
+    for extent, stride in zip(reversed(buffer.shape), reversed(buffer.strides)):
+        size, step = const_int(extent), const_int(stride)
+        if size is None or step is None:
+            return False
+        if size != 1 and step != expected:
+            return True
+        expected *= size
+    return False
 
 
 def _check_view(ev: Evaluator, b: Bound, source: Buffer, result: Buffer) -> None:

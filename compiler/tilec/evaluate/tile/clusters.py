@@ -8,7 +8,7 @@ from ..evaluator import Evaluator
 from ..expressions import scalar_operand
 from ..values import plain, unknown
 from .elements import to_region
-from .operators import emit, match_regions, regions
+from .operators import check_cluster_mask, emit, match_regions, regions
 from .registry import Bound, api
 from .sync import barrier_region, plain_sync
 
@@ -106,9 +106,8 @@ def copy_cluster(ev: Evaluator, b: Bound) -> Any:
     if found is None:
         return None
     src, dst = match_regions(*found)
+    check_cluster_mask(ev, b)
     mask = plain(b["cluster_mask"])
-    if isinstance(mask, int) and mask <= 0:
-        ev.problem("leader-scope", f"cluster_mask is {mask}; it is a mask of blocks with at least one bit set", b.where("cluster_mask"))
     emit(ev, b, "copy_cluster", {"src": src, "dst": dst, "dst_block": _number(b["dst_block"]), "cluster_mask": mask,
                                  "barrier": None if b["remote_barrier"] is None else to_region(b["remote_barrier"])})
     return None

@@ -41,7 +41,7 @@ def _bind_parameters(ev: Evaluator, function: Function, scope: Any, node: Any) -
     references = _reference_parameters(ev, function)
     for name, value in list(scope.names.items()):
         if name in references:
-            scope.names[name] = _reference(value)
+            scope.names[name] = _reference(value) if _check_reference(ev, name, value, node) else unknown(f"argument {name}")
         elif isinstance(value, Reference):
             scope.names[name] = as_scalar(value)
         elif isinstance(value, Buffer) and value.scope == VAR:
@@ -70,6 +70,25 @@ def _reference_parameters(ev: Evaluator, function: Function) -> set[str]:
             if isinstance(value, Api) and value.name in ("Ref", "Var"):
                 found.add(argument.arg)
     return found
+
+
+def _check_reference(ev: Evaluator, name: str, value: Any, node: Any) -> bool:
+    """A T.Ref parameter takes an element, a slice or a variable."""
+    if isinstance(value, Buffer) and value.scope != VAR:
+        what = f"the buffer {value.name} as a whole; pass one element of it"
+    elif isinstance(value, (int, float, str)):
+        what = f"{value!r}, which cannot be assigned"
+    elif isinstance(value, Expr) and not is_unknown(value) and not isinstance(value, Load):
+        what = "a value that is computed, which cannot be assigned"
+    else:
+        return True
+    if node is not None:
+        ev.problem("macro-ref", f"{name} is a T.Ref parameter and gets {what}", _argument_node(name, node))
+    return False
+
+
+def _argument_node(name: str, node: ast.Call) -> ast.AST:
+    return next((k.value for k in node.keywords if k.arg == name), node)
 
 
 def _reference(value: Any) -> Any:

@@ -34,8 +34,10 @@ def _four_rows(op: str) -> Any:
         found = regions(ev, b, "src", "dst")
         if found is None:
             return None
-        if isinstance(b["src"], Buffer) and isinstance(b["dst"], Buffer) and not _check_four_rows(ev, b, op, b["src"], b["dst"]):
-            return None
+        if isinstance(b["src"], Buffer) and isinstance(b["dst"], Buffer):
+            _check_four_rows(ev, b, op, b["src"], b["dst"])
+        if isinstance(b["swizzle"], (str, int)) and b["swizzle"] not in ("none", 0):
+            ev.problem("deprecated-api", f"T.{op}(swizzle=...) will go; T.annotate_layout says how the tile is laid out", b.where("swizzle"))
         rows = b["rows"]
         rows = tuple(number(r) for r in rows) if isinstance(rows, (list, tuple)) else unknown("rows")
         args = {"src": found[0], "dst": found[1], "col": number(b["col"]), "rows": rows}
@@ -45,14 +47,13 @@ def _four_rows(op: str) -> Any:
     return handler
 
 
-def _check_four_rows(ev: Evaluator, b: Bound, op: str, src: Buffer, dst: Buffer) -> bool:
+def _check_four_rows(ev: Evaluator, b: Bound, op: str, src: Buffer, dst: Buffer) -> None:
     """tilelang/language/copy_op.py, 0.1.15: what tma_gather4 and tma_scatter4 refuse."""
     memory, tile = (src, dst) if op == "tma_gather4" else (dst, src)
     memory_name, tile_name = ("src", "dst") if op == "tma_gather4" else ("dst", "src")
 
-    def wrong(name: str, text: str) -> bool:
+    def wrong(name: str, text: str) -> None:
         ev.problem("tma-gather", f"T.{op}: {text}", b.where(name))
-        return False
 
     if memory.scope != GLOBAL:
         return wrong(memory_name, f"{memory.name} must be a global tensor")
@@ -72,7 +73,7 @@ def _check_four_rows(ev: Evaluator, b: Bound, op: str, src: Buffer, dst: Buffer)
     rows = b["rows"]
     if isinstance(rows, (list, tuple)) and len(rows) != 4:
         return wrong("rows", f"{len(rows)} row indices are given; four are moved at a time")
-    return True
+    return None
 
 
 api("tma_gather4", "src dst col rows * barrier= swizzle= eviction_policy= annotations=")(_four_rows("tma_gather4"))

@@ -44,7 +44,17 @@ def async_copy(ev: Evaluator, b: Bound) -> Any:
 
 @api("tma_copy", "src dst * barrier= eviction_policy= annotations= leader_scope_threads= use_2cta= cluster_mask=")
 def tma_copy(ev: Evaluator, b: Bound) -> Any:
+    check_cluster_mask(ev, b)
+    threads = plain(b["leader_scope_threads"])
+    if isinstance(threads, (int, float)) and (threads <= 0 or threads % 32 or isinstance(threads, float)):
+        ev.problem("leader-scope", f"leader_scope_threads is {threads}; it is a positive multiple of a warp's 32 threads", b.where("leader_scope_threads"))
     return _copy(ev, b, "tma_copy", ("barrier",))
+
+
+def check_cluster_mask(ev: Evaluator, b: Bound) -> None:
+    mask = plain(b["cluster_mask"])
+    if isinstance(mask, float) or (isinstance(mask, int) and mask <= 0):
+        ev.problem("leader-scope", f"cluster_mask is {mask}; it is a mask of blocks with at least one bit set", b.where("cluster_mask"))
 
 
 def _copy(ev: Evaluator, b: Bound, op: str, options: tuple[str, ...]) -> Any:

@@ -28,6 +28,9 @@ def alloc_reducer(ev: Evaluator, b: Bound) -> Any:
     if isinstance(combine, str):
         _check_combine(ev, b, combine, dtype)
     replication = b["replication"]
+    if "replication" in b.given and replication is not None:
+        ev.problem("deprecated-api", "T.alloc_reducer(replication=...) will go; start with T.reducer_init, add with T.reducer_update and take the result "
+                   "from T.finalize_reducer(reducer, result)", b.where("replication"))
     if isinstance(replication, str) and replication not in ("all", "none"):
         ev.problem("reducer-op", f"replication is {replication!r}; it is 'all' or 'none'", b.where("replication"))
     return allocate(ev, b, shape_argument(ev, b), dtype, REDUCER, reducer_op=combine, replication=replication)

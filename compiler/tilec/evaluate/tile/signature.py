@@ -33,7 +33,18 @@ def buffer(ev: Evaluator, b: Bound) -> Any:
 @api("StridedTensor", "shape strides dtype= data= scope=")
 def strided_tensor(ev: Evaluator, b: Bound) -> Any:
     dtype = b.dtype("dtype") if "dtype" in b.given else "float32"
-    return TensorType(shape_argument(ev, b), dtype, GLOBAL, shape_argument(ev, b, "strides"), b.span)
+    shape, strides = shape_argument(ev, b), shape_argument(ev, b, "strides")
+    if shape is not None and strides is not None and not _check_rank(ev, len(shape), len(strides), b.span):
+        return unknown("T.StridedTensor")
+    return TensorType(shape, dtype, GLOBAL, strides, b.span)
+
+
+def _check_rank(ev: Evaluator, extents: int, strides: int, where: Any) -> bool:
+    if extents == strides:
+        return True
+    ev.problem("strided-rank", f"T.StridedTensor has {extents} extent{'s' if extents != 1 else ''} and {strides} stride{'s' if strides != 1 else ''}; "
+               "there is one stride for every extent", where)
+    return False
 
 
 for _name, _scope in (("SharedBuffer", "shared.dyn"), ("FragmentBuffer", "local.fragment"), ("LocalBuffer", "local")):
@@ -69,6 +80,8 @@ def strided_from_subscript(ev: Evaluator, index: Any, node: ast.Subscript) -> An
     if not isinstance(index, tuple) or len(index) != 3 or not all(isinstance(part, (tuple, list)) for part in index[:2]):
         return unknown("tensor annotation")
     shape, strides = (tuple(_extent(plain(p)) for p in part) for part in index[:2])
+    if not _check_rank(ev, len(shape), len(strides), ev.span(node)):
+        return unknown("tensor annotation")
     return TensorType(shape, dtype_name(index[2]) or dtypes.UNKNOWN, GLOBAL, strides, ev.span(node))
 
 
