@@ -54,10 +54,8 @@ class Oracle:
 
 
 def ways(text: str) -> list[tuple[str, str]]:
-    """The kernel and the text of its arguments for each instance comment of the file; a ``make()`` is called instead."""
-    if re.search(r"^def make\(\):", text, re.MULTILINE):
-        return [("script:make", "")]
-    made = []
+    """The kernel and the text of its arguments for each instance comment of the file; a ``make()`` is called as well."""
+    made = [("script:make", "")] if re.search(r"^def make\(\):", text, re.MULTILINE) else []
     for found in DIRECTIVE.finditer(text):
         definition = DEFINITION.search(text, found.end())
         assert definition is not None

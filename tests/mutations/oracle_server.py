@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import unittest.mock
 
 SECONDS = 90
 
@@ -101,20 +102,12 @@ def assemble(source, arch):
 
 
 def call_script(module, name):
-    """Run a function of the file; a kernel that gets as far as being compiled or launched is right as far as Python can tell."""
+    """Run a function of the file, with kernels that are not compiled: it is about their calls."""
     kernels = sys.modules["tilelang.jit.kernel"]  # the package attribute "jit" is a function
 
-    class Reached(Exception):
-        pass
-
-    def reached(*args, **kwargs):
-        raise Reached
-
-    kernels.JITKernel._compile_and_create_adapter = reached
+    kernels.JITKernel._compile_and_create_adapter = lambda *a, **k: unittest.mock.MagicMock()
     try:
         getattr(module, name)()
-    except Reached:
-        pass
     except BaseException as error:
         raise Stage("call", error) from error
 

@@ -97,6 +97,7 @@ FAMILIES = (
     "barriers",
     "arrivals",
     "phases",
+    "handover",
     "bulk",
     "waits",
     "pipelines",
@@ -107,6 +108,7 @@ FAMILIES = (
     "usage",
     "performance",
     "performance_blocks",
+    "known_defects",
 )
 
 

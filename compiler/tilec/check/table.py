@@ -6,6 +6,7 @@ from __future__ import annotations
 
 GENERAL, API, JIT, LAUNCH, BUFFER, GEMM, TMEM, BARRIER, LOOP, TILE = (
     "general", "api", "jit", "launch", "buffer", "gemm", "tmem", "barrier", "loop", "tile")
+DEFECT = "known-defect"
 PYTHON, DTYPE, CAPACITY, LAYOUT, PERFORMANCE = "python", "dtype", "capacity", "layout", "performance"
 
 RULES: tuple[tuple[str, str, str, str, str], ...] = (
@@ -153,6 +154,8 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL717", "async-copy-scope", BARRIER, "E", "T.async_copy copies from global to shared memory only."),
     ("TL718", "setmaxnreg-value", BARRIER, "E", "setmaxnreg takes multiples of 8 from 24 to 256."),
     ("TL719", "tma-operands", BARRIER, "E", "T.tma_copy of memory or types it cannot copy between."),
+    ("TL720", "barrier-deadlock", BARRIER, "E", "The threads of the block wait for each other for ever."),
+    ("TL721", "barrier-handover", BARRIER, "E", "A wait passes before the other threads are done with the tile."),
 
     ("TL801", "pipeline-num-stages", LOOP, "E", "num_stages is no integer of at least 0."),
     ("TL802", "pipeline-annotation", LOOP, "E", "order and stage do not describe a schedule."),
@@ -207,6 +210,8 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL947", "atomic-tma-target", TILE, "E", "The target has no TMA reductions."),
     ("TL951", "rng-init", TILE, "E", "A random number is drawn before the generator is set up."),
     ("TL952", "rng-argument", TILE, "E", "No such random generator or distribution."),
+
+    ("TL991", "known-defect", DEFECT, "W", "This TileLang is known to compile the pattern wrongly, or not at all."),
 
     ("TL961", "scalar-vector-loop", PERFORMANCE, "I", "A T.vectorized loop that runs one element at a time."),
     ("TL962", "narrow-access", PERFORMANCE, "I", "A copy moves global memory in pieces of less than 16 bytes."),

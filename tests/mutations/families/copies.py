@@ -9,6 +9,9 @@ from seed import Seed
 from . import one, operator
 
 
+UNCOMPARED = "TileLang does not compare the shapes of a transposition: elements are lost or left as they were"
+
+
 def copies(seed: Seed):
     return [c for c in seed.calls("copy", "tma_copy", "async_copy") if len(c.args) >= 2]
 
@@ -109,10 +112,10 @@ def transposed_into_another_shape(seed: Seed):
         for name, allocation in seed.allocations("shared", "fragment"):
             if name in (seed.source(call.args[0]), seed.source(call.args[1])):
                 for e in seed.extents(allocation):
-                    yield one(seed, call, seed.replace(e, f"{seed.source(e)} * 2"), follow=(name,))
-                    yield one(seed, call, seed.replace(e, f"{seed.source(e)} // 2"), follow=(name,))
+                    yield one(seed, call, seed.replace(e, f"{seed.source(e)} * 2"), follow=(name,), because=UNCOMPARED)
+                    yield one(seed, call, seed.replace(e, f"{seed.source(e)} // 2"), follow=(name,), because=UNCOMPARED)
                 extents = [seed.source(e) for e in seed.extents(allocation)]
-                yield one(seed, call, seed.replace(allocation.args[0], f"({extents[0]},)"), follow=(name,))
+                yield one(seed, call, seed.replace(allocation.args[0], f"({extents[0]},)"), follow=(name,), because=UNCOMPARED)
 
 
 @operator("copies")

@@ -9,6 +9,7 @@ from seed import Edit, Mutation, Seed
 from . import one, operator, values
 from .python import last_statement
 
+OWNERS = "every thread runs the whole loop and writes its own registers, whatever elements they hold: TileLang drops the owner"
 RACE = "all iterations write one element, in no order"
 
 
@@ -94,7 +95,7 @@ def fragment_walked_serially(seed: Seed):
             if body is not None:
                 a, b = (seed.source(x) for x in call.args)
                 text = f"for {i} in T.serial({a}):\n{pad}    for {j} in T.serial({b}):\n{pad}        {body}"
-                yield Mutation((seed.replace(s, text),), ((seed.span(s)[0], seed.span(s)[1]),))
+                yield Mutation((seed.replace(s, text),), ((seed.span(s)[0], seed.span(s)[1]),), (), OWNERS)
 
 
 @operator("parallel")
