@@ -84,6 +84,7 @@ class Facts:
     symbols: dict[Var, tuple[Place, Expr | None]] = field(default_factory=dict)  # symbolic extents: first use, what is around
     calls: list[tuple[Place, Call]] = field(default_factory=list)
     bitwise: list[tuple[Place, Expr]] = field(default_factory=list)
+    divisions: list[tuple[Place, Expr]] = field(default_factory=list)  # // and %, and negations (of which T.ceildiv is made)
     has_unsupported: bool = False
 
     @classmethod
@@ -171,11 +172,15 @@ class Facts:
         elif isinstance(e, Binary):
             if e.op in BITWISE:
                 self.bitwise.append((place, e))
+            elif e.op in ("floordiv", "floormod"):
+                self.divisions.append((place, e))
             self._visit(e.a, place, guarded, e)
             self._visit(e.b, place, guarded, e)
         elif isinstance(e, Unary):
             if e.op == "bitnot":
                 self.bitwise.append((place, e))
+            elif e.op == "neg":
+                self.divisions.append((place, e))
             self._visit(e.a, place, guarded, e)
         elif isinstance(e, Cast):
             self._visit(e.a, place, guarded, e)

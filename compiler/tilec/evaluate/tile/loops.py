@@ -306,7 +306,7 @@ def _persistent(ev: Evaluator, node: ast.For, loop: LoopValue, scope: Scope) -> 
     builder.pop()
     span = head_span(ev, node)
     body = (Let(span, tile, wave * loop.attrs["wave_size"] + loop.attrs["index"]), If(span, build.binary("lt", tile, total), inner))
-    builder.emit(For(span, wave, const(0), waves, body))
+    builder.emit(For(span, wave, const(0), waves, body, attrs={"persistent": tuple(loop.extents)}))
 
 
 def unknown_device_loop(ev: Evaluator, node: Any, scope: Scope) -> None:
