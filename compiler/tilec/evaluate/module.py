@@ -131,16 +131,33 @@ def _functions(scope: Scope) -> list[Function]:
     return found
 
 
+_STRAY = {
+    "kernel-usage": "T.Kernel opens a kernel launch; it belongs inside a @T.prim_func or an eager @tilelang.jit kernel",
+    "alloc-outside-kernel": "T.{name} is called where no kernel is being built; buffers are allocated inside a kernel",
+}
+
+
 def _find_stray_launches(ev: Evaluator, source: SourceFile, scope: Scope, analysis: ModuleAnalysis) -> None:
-    """``with T.Kernel(...)`` at module level, where no kernel is being built."""
+    """T.Kernel and T.alloc_* in statements of the module itself, where no kernel is being built."""
     for statement in source.tree.body:
-        if not isinstance(statement, ast.With):
+        if isinstance(statement, ast.With):
+            values = [item.context_expr for item in statement.items]
+        elif isinstance(statement, (ast.Assign, ast.Expr)):
+            values = [statement.value]
+        else:
             continue
-        for item in statement.items:
-            call = item.context_expr
-            if isinstance(call, ast.Call) and ev.eval(call.func, scope) == Api("tilelang.language", "Kernel"):
-                analysis.problems.append(Problem("kernel-usage", "T.Kernel opens a kernel launch; it belongs inside a @T.prim_func or an eager "
-                                                 "@tilelang.jit kernel", source.span(call)))
+        for call in values:
+            name = _called_name(call)
+            if isinstance(call, ast.Call) and (name == "Kernel" or name.startswith("alloc_")) and ev.eval(call.func, scope) == Api("tilelang.language", name):
+                rule = "kernel-usage" if name == "Kernel" else "alloc-outside-kernel"
+                found = Problem(rule, _STRAY[rule].format(name=name), source.span(call))
+                if all(p.rule != rule or p.span != found.span for p in analysis.problems):
+                    analysis.problems.append(found)
+
+
+def _called_name(call: ast.expr) -> str:
+    function = call.func if isinstance(call, ast.Call) else None
+    return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
 
 
 # -- instances ----------------------------------------------------------------------------------------------------------------

@@ -110,9 +110,10 @@ def binary(op: str, a: Any, b: Any, span: Span | None = None) -> Expr:
             a, b = cast(a, common), cast(b, common)
         if dtypes.is_bool(a.dtype) and op in ("add", "sub", "mul", "floordiv", "floormod"):
             a, b = cast(a, "int32"), cast(b, "int32")
-    if op == "div" and not dtypes.is_float(a.dtype):
+    nameless = "unknown" in (a.dtype, b.dtype)  # an operand of a buffer whose type is not known
+    if op == "div" and not dtypes.is_float(a.dtype) and not nameless:
         a, b = cast(a, "float32"), cast(b, "float32")
-    dtype = "bool" if op in COMPARISONS or op in LOGICAL else a.dtype
+    dtype = "bool" if op in COMPARISONS or op in LOGICAL else "unknown" if nameless else a.dtype
     folded = _fold(op, a, b, dtype, span)
     return folded if folded is not None else Binary(dtype, span, op, a, b)
 

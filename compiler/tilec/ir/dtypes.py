@@ -101,6 +101,8 @@ def promote(a: str, b: str) -> str:
     """The common type of a binary operation's operands, as TVM's BinaryOpMatchTypes decides it."""
     if a == b:
         return a
+    if "unknown" in (a, b):
+        return "unknown"
     if is_float(a) and is_float(b):
         return a if bits(a) >= bits(b) else b
     if is_float(a):
