@@ -73,6 +73,13 @@ def _dtype(ctx: RuleContext, op: TileOp, dst: Region):
             (f"{dst.buffer.name}", dst.buffer.span),
             name="atomic-dtype",
         )
+    if op.args["kind"] in ("or", "and", "xor") and dtypes.is_float(dtype):
+        return ctx.report(
+            f"T.atomic_{op.args['kind']} combines bits; {dst.buffer.name} is {dtype}",
+            op.span,
+            (f"{dst.buffer.name}", dst.buffer.span),
+            name="atomic-dtype",
+        )
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.buffer import FRAGMENT, GLOBAL, LOCAL, SHARED, SHARED_DYN, Buffer
+from ...ir.buffer import FRAGMENT, GLOBAL, LOCAL, SHARED, SHARED_DYN, Buffer, Region
 from ...ir.build import const_int
 from ...ir.stmt import Parallel, TileOp
 from ...source.span import Span
@@ -125,24 +125,49 @@ def slice_out_of_bounds(ctx: RuleContext):
         reported: set[int] = set()
         for access in accesses:
             region = access.region
-            if region is None or region.form != "slice" or id(region) in reported or len(region.mins) != buffer.ndim:
+            if region is None or id(region) in reported or len(region.mins) != buffer.ndim:
                 continue
-            for dimension, (low, size, extent) in enumerate(zip(region.mins, region.extents, buffer.shape)):
-                start, count, limit = const_int(low), const_int(size), const_int(extent)
-                if start is None or count is None or limit is None or start >= 0 and start + count <= limit:
-                    continue
-                launch = access.place.launch
-                if launch is not None and buffer in launch.attrs.get("safe_values", ()):  # what lies beyond is meant
-                    continue
-                if count <= 0 or -limit <= start < 0 and start + count <= 0:
-                    continue
-                reported.add(id(region))
-                effect = "the rest reads 0 or vanishes" if buffer.scope == GLOBAL else "the surplus is dropped"
-                yield ctx.report(
-                    f"{start}:{start + count} reaches outside of {buffer.name}, whose dimension {dimension} has "
-                    f"{limit} elements; {effect}",
-                    region.span or access.span,
-                    (f"{buffer.name}", buffer.span),
-                    severity="warning" if buffer.scope == GLOBAL else None,
-                )
-                break
+            message = _slice_outside(region, buffer) or _tile_outside(access, region, buffer)
+            if message is None:
+                continue
+            reported.add(id(region))
+            yield ctx.report(
+                message,
+                region.span or access.span,
+                (f"{buffer.name}", buffer.span),
+                severity="warning" if buffer.scope == GLOBAL else None,
+            )
+
+
+def _slice_outside(region: Region, buffer: Buffer) -> str | None:
+    """Literal bounds."""
+    for dimension, (low, size, extent) in enumerate(zip(region.mins, region.extents, buffer.shape)):
+        start, count, limit = const_int(low), const_int(size), const_int(extent)
+        if region.form != "slice" or start is None or count is None or limit is None or start >= 0 and start + count <= limit:
+            continue
+        if count <= 0 or -limit <= start < 0 and start + count <= 0:
+            continue
+        effect = "the rest reads 0 or vanishes" if buffer.scope == GLOBAL else "the surplus is dropped"
+        return (
+            f"{start}:{start + count} reaches outside of {buffer.name}, whose dimension {dimension} has {limit} elements; {effect}"
+        )
+    return None
+
+
+def _tile_outside(access: Access, region: Region, buffer: Buffer) -> str | None:
+    """A tile of an on-chip buffer that loops move beyond its end."""
+    if buffer.scope == GLOBAL or region.form not in ("slice", "corner") or access.place.is_conditional():
+        return None
+    ranges = ranges_at(access.place)
+    for dimension, (low, size, extent) in enumerate(zip(region.mins, region.extents, buffer.shape)):
+        count, limit = const_int(size), const_int(extent)
+        if const_int(low) is not None or count is None or limit is None or count < 1:
+            continue
+        bounds = interval(low, ranges, set())
+        if bounds is not None and (bounds[1] + count > limit or bounds[0] < 0):
+            worst = bounds[1] if bounds[1] + count > limit else bounds[0]
+            return (
+                f"the tile reaches {worst}:{worst + count} in dimension {dimension} of {buffer.name}, which has {limit} elements; the "
+                "surplus is dropped"
+            )
+    return None

@@ -8,7 +8,7 @@ from ...ir.stmt import TileOp
 from ..context import RuleContext
 from ..facts import argument_span
 from ..registry import rule
-from .gemm import scope_name, size
+from .gemm import known, scope_name, size
 
 
 @rule("scan-rank", "scan-dim", "scan-shape", "scan-scope")
@@ -45,6 +45,13 @@ def _check(ctx: RuleContext, op: TileOp, src: Region, dst: Region):
     if differs:
         return ctx.report(
             f"T.{op.op} keeps the shape: {src.buffer.name} is {size(src)}, {dst.buffer.name} is {size(dst)}",
+            argument_span(op, "dst"),
+            *related,
+            name="scan-shape",
+        )
+    if known(src.dtype, dst.dtype) and src.dtype != dst.dtype:
+        return ctx.report(
+            f"T.{op.op} keeps the type: {src.buffer.name} is {src.dtype}, {dst.buffer.name} is {dst.dtype}",
             argument_span(op, "dst"),
             *related,
             name="scan-shape",

@@ -104,8 +104,18 @@ def _slice(ev: Evaluator, base: Buffer, items: list[Any], spans: list[Span | Non
 def _bounds(ev: Evaluator, base: Buffer, item: slice, extent: Expr, span: Span | None, node: ast.AST) -> tuple[Expr, Expr]:
     low = const(0) if item.start is None else _index(ev, base, item.start, span, node)
     high = extent if item.stop is None else _index(ev, base, item.stop, span, node)
+    _check_slice(ev, base, item, const_int(low), const_int(high), span or ev.span(node))
     low, high = _from_end(low, extent), _from_end(high, extent)
     return low, difference(high, low)
+
+
+def _check_slice(ev: Evaluator, base: Buffer, item: slice, low: int | None, high: int | None, span: Span) -> None:
+    """TileLang takes the difference of the bounds for the extent, whatever their signs, and knows no steps."""
+    if item.step is not None and item.step != 1 and not is_unknown(item.step):
+        ev.problem("slice-form", f"a slice of {base.name} with a step: tiles are contiguous; loop over the elements instead", span)
+    elif (low is not None and low < 0) != (high is not None and high < 0):
+        ev.problem("slice-form", f"a bound of this slice of {base.name} counts from the end, which slices of buffers do not understand; write both "
+                   "bounds from the start", span)
 
 
 def _from_end(bound: Expr, extent: Expr) -> Expr:
