@@ -124,17 +124,11 @@ def _assign(ev: Evaluator, node: ast.Assign, scope: Scope) -> None:
 
         check_targets(ev, node.targets)
     if value is None and in_kernel(ev, scope):
-        _check_atomic_value(ev, node.value)
+        from .tile.stored import check_atomic_value
+
+        check_atomic_value(ev, node.value)
     for target in node.targets:
         assign_target(ev, target, value, scope)
-
-
-def _check_atomic_value(ev: Evaluator, node: ast.expr) -> None:
-    """The value of an atomic operation exists only with return_prev."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.startswith("atomic_"):
-        if any(k.arg in (None, "return_prev") for k in node.keywords):
-            return
-        ev.problem("atomic-store", f"T.{node.func.attr} returns no value without return_prev=True; it updates its destination itself", node)
 
 
 def _annassign(ev: Evaluator, node: ast.AnnAssign, scope: Scope) -> None:
