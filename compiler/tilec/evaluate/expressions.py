@@ -97,6 +97,10 @@ def _expired(ev: Evaluator, node: ast.Name, value: Expired) -> Any:
 
 def _binop(ev: Evaluator, node: ast.BinOp, scope: Scope) -> Any:
     left, right = evaluate(ev, node.left, scope), evaluate(ev, node.right, scope)
+    if ev.builder is not None and (left is None or right is None):
+        from .tile.stored import check_atomic_value
+
+        check_atomic_value(ev, node.left if left is None else node.right)
     return binary_value(ev, type(node.op), left, right, node)
 
 
