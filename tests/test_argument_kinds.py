@@ -142,3 +142,75 @@ def test_wrong_counts_and_keywords_are_found(name: str) -> None:
 def test_all_names_are_looked_at() -> None:
     assert len(NAMES) > 700
     assert [n for n in NAMES if n not in CALLED] == ["GemmWarpPolicy"]
+
+
+# -- pairs by family -----------------------------------------------------------------------------
+# The arguments around a wrong one, and the right one in its place: (before, wrong, right, after).
+PAIRS = {
+    "allocation": ("s = T.alloc_shared(", "'float16'", "(64,)", ", 'float16')"),
+    "allocated type": ("s = T.alloc_shared((64,), ", "(64,)", "T.float16", ")"),
+    "barrier": ("b = T.alloc_barrier(", "'128'", "128", ")"),
+    "copy": ("T.copy(A, ", "1.0", "Z", ")"),
+    "copy hint": ("T.copy(A, Z, coalesced_width=", "'wide'", "4", ")"),
+    "fill": ("s = T.alloc_shared((64,), 'float32'); T.fill(s, ", "s", "0.0", ")"),
+    "loop": ("for i in T.serial(", "A", "4", "): pass"),
+    "pipelined loop": ("for i in T.Pipelined(4, num_stages=2, order=", "0", "[]", "): pass"),
+    "reduction": ("s = T.alloc_shared((64, 1), 'float32'); g = T.alloc_shared((1,), 'float32'); T.reduce_sum(s, g, dim=", "'0'", "0", ")"),
+    "scan": ("s = T.alloc_shared((64,), 'float32'); T.cumsum(s, dim=0, reverse=", "'yes'", "True", ")"),
+    "atomic": ("T.atomic_add(A[0], 1.0, return_prev=", "'no'", "False", ")"),
+    "mathematics": ("x = T.exp(", "A", "A[0]", ")"),
+    "minimum": ("x = T.min(", "(1, 2)", "1", ", 2)"),
+    "condition": ("x = T.if_then_else(A[0] > 0, ", "A", "A[1]", ", 0.0)"),
+    "conversion": ("x = T.cast(A[0], ", "16", "'float16'", ")"),
+    "type called": ("x = T.float16(", "[1]", "A[0]", ")"),
+    "infinity": ("x = T.float32(", "'infinite'", "'inf'", ")"),
+    "shuffle": ("x = T.shfl_xor(", "A", "A[0]", ", 1)"),
+    "vote": ("x = T.any_sync(", "'true'", "A[0] > 0", ")"),
+    "thread index": ("x = T.get_thread_binding(", "'x'", "0", ")"),
+    "reducer": ("r = T.alloc_reducer((1,), 'float32', op=", "1", "'sum'", ")"),
+    "layout": ("s = T.alloc_shared((64,), 'float32'); T.annotate_layout(", "[s]", "{}", ")"),
+    "swizzle": ("T.use_swizzle(", "'8'", "8", ")"),
+    "pointer": ("p = T.access_ptr(", "0", "A", ", 'r')"),
+    "access": ("p = T.access_ptr(A, ", "'read'", "'r'", ")"),
+    "view": ("v = T.view(", "64", "A", ", (8, 8))"),
+    "random": ("T.rng_init(", "'seed'", "7", ")"),
+    "print": ("T.print(A[0], msg=", "1", "'a'", ")"),
+    "assertion": ("T.device_assert(A[0] > 0, ", "3", "'positive'", ")"),
+    "external": ("T.call_extern('handle', ", "3", "'f'", ", A.data)"),
+}  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def pairs_reported() -> dict[tuple[str, bool], list]:
+    keys = [(name, right) for name in PAIRS for right in (False, True)]
+    calls = [before + (good if right else bad) + after for (before, bad, good, after), right in ((PAIRS[n], r) for n, r in keys)]
+    found = reported(lines_of(calls))
+    return {key: found.get(line_of(i), []) for i, key in enumerate(keys)}
+
+
+@pytest.mark.parametrize("family", PAIRS)
+def test_wrong_and_right(family: str) -> None:
+    before, wrong, _, _ = PAIRS[family]
+    faults = [d for d in pairs_reported()[family, False] if d.name == "argument-kind"]
+    assert len(faults) == 1, [(d.name, d.message) for d in pairs_reported()[family, False]]
+    column = 8 + len(before) + 1
+    assert (faults[0].span.column, faults[0].span.end_column) == (column, column + len(wrong))
+    assert not [d for d in pairs_reported()[family, True] if d.severity == "error"]
+
+
+def test_kinds_follow_the_release() -> None:
+    """Up to 0.1.7 a barrier was a number."""
+    source = lines_of(["T.mbarrier_wait_parity(0, 0)"])
+    older = check_analysis(analyse(SourceFile("kinds.py", source)), [find("sm_90a")], manifest.load("0.1.5"))
+    newest = check_analysis(analyse(SourceFile("kinds.py", source)), [find("sm_90a")], API)
+    assert "argument-kind" in {d.name for d in newest}
+    assert "argument-kind" not in {d.name for d in older}
+
+
+def test_top_level_functions() -> None:
+    head = "import tilelang\nimport tilelang.language as T\n\n\n"
+    tail = "def f(n):\n    @T.prim_func\n    def main(A: T.Tensor((n,), 'float32')):\n        with T.Kernel(1, threads=32):\n            A[0] = 0.0\n\n    return main\n"
+    wrong = reported(f"{head}@tilelang.jit(pass_configs='fast')\n{tail}")
+    right = reported(f"{head}@tilelang.jit(pass_configs={{}})\n{tail}")
+    assert [d.name for d in wrong[5]] == ["argument-kind"]
+    assert not right

@@ -61,7 +61,13 @@ _CALLABLE = ("function", "op", "class", "macro-decorator", "dtype")
 
 def check_api(uses: Iterable[ApiUse], api: Api, settings: Settings) -> Iterator[Diagnostic]:
     clean: set[tuple[object, ...]] = set()  # a file uses few names in few ways many times
+    old: set[str] = set()  # deprecated names that were told
     for use in uses:
+        if use.call is not None and use.name in _DEPRECATED and use.name not in old:
+            old.add(use.name)
+            told = _deprecated(use, api, settings)
+            if told is not None:
+                yield told
         shape = _shape(use)
         if shape in clean:
             continue
@@ -86,7 +92,6 @@ def _check_use(use: ApiUse, api: Api, settings: Settings) -> Iterator[Diagnostic
         yield _missing(use, api, settings)
     elif use.call is not None:
         yield from _check_call(use, api, settings)
-        yield _deprecated(use, api, settings)
 
 
 def _report(rule: str, message: str, span: Span, settings: Settings, fix: Fix | None = None) -> Diagnostic | None:
@@ -170,8 +175,9 @@ _DEPRECATED = {"symbolic": ("dynamic", True), "c2d_im2col": ("im2col", True), "B
 
 
 def _deprecated(use: ApiUse, api: Api, settings: Settings) -> Diagnostic | None:
-    successor, alike = _DEPRECATED.get(use.name, ("", False)) if use.module == FACADE else ("", False)
-    if not successor or not api.has(successor):
+    """Told once a file and name."""
+    successor, alike = _DEPRECATED[use.name]
+    if use.module != FACADE or not api.has(use.name) or not api.has(successor):
         return None
     prefix = use.text[: -len(use.name)] if use.text.endswith(use.name) else ""
     fix = Fix(f"Use {prefix}{successor}", (Edit(use.name_span, successor),), safe=alike) if not use.imported else None
