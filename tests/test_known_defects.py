@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tilec.check import check_analysis
 from tilec.check.diagnostic import INFORMATION, WARNING
@@ -146,6 +148,26 @@ def test_releases_are_compared_as_numbers() -> None:
     assert {d.number for d in of_release("0.1.9")} >= {2309, 2608} and 2623 not in {d.number for d in of_release("0.1.9")}
     assert of_release("0.1.13+gitabc") == of_release("0.1.13")
     assert of_release("0.1.7.post3") == ()
+    assert of_release("0.1.16") == ()  # nobody has looked
+
+
+def test_a_checkout_may_have_the_fix_already() -> None:
+    parameters, bad, _ = CASES[2539]
+    analysis = analyse(SourceFile("case.py", kernel(parameters, bad)))
+    targets = [find(t) for t in DECLARED]
+    release = manifest.load("0.1.12")
+    checkout = replace(release, source="/somewhere/tilelang")
+    assert [d.name for d in check_analysis(analysis, targets, release, explicit=False)] == ["known-defect"]
+    assert check_analysis(analysis, targets, checkout, explicit=False) == []
+
+
+def test_deprecated_names_have_successors_in_the_release() -> None:
+    parameters, bad, _ = CASES[2623]
+    analysis = analyse(SourceFile("case.py", kernel(parameters, bad)))
+    targets = [find(t) for t in DECLARED]
+    for version, told in (("0.1.11", False), ("0.1.15", True)):
+        names = [d.name for d in check_analysis(analysis, targets, manifest.load(version), explicit=False)]
+        assert ("deprecated-api" in names) == told
 
 
 def test_the_page_lists_the_table() -> None:

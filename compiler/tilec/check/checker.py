@@ -79,6 +79,7 @@ def check_program(
         targets = own_targets(program, targets)
     problems = problem_diagnostics(program.attrs.get("problems", ()), settings, program)
     if api is not None:
+        problems = [p for p in problems if p.name != "deprecated-api" or _has_successors(p, api)]
         problems += _elsewhere(check_kinds(program.attrs.get("api_calls", ()), api, settings, program), problems)
     if not any(t.kind in ("cuda", "cpu") for t in targets):
         problems = [p for p in problems if p.name not in CUDA_PROBLEMS]
@@ -88,12 +89,13 @@ def check_program(
     on_gpu = any(t.kind == "cuda" for t in targets) and not any(
         s.attrs.get("is_cpu") is True for s in program.launches()
     )
-    common = _run(RuleContext(program, facts, None, settings, blamed, version), problems)
+    released = getattr(api, "source", "shipped") == "shipped"
+    common = _run(RuleContext(program, facts, None, settings, blamed, version, released), problems)
     if not on_gpu:
         common = [d for d in common if d.name in EVERYWHERE]
 
     def on(t: Target) -> tuple[Target, list[Diagnostic]]:
-        return t, _run(RuleContext(program, facts, t, settings, dict(blamed), version), [*problems, *common])
+        return t, _run(RuleContext(program, facts, t, settings, dict(blamed), version, released), [*problems, *common])
 
     by_target = [on(t) for t in targets]
     if not explicit and on_gpu and targets == candidates and not any(_runs(ds) for _, ds in by_target):
@@ -101,6 +103,13 @@ def check_program(
         rest = [on(t) for t in TARGETS.values() if t.kind == "cuda" and t not in targets]
         by_target = [(t, ds) for t, ds in rest if _runs(ds)] or by_target
     return _ordered(_without_echoes([*problems, *common, *merge_targets(by_target, explicit, TARGET_SUPPORT)]))
+
+
+def _has_successors(d: Diagnostic, api: Api) -> bool:
+    """Whether the release has what a deprecated name gives way to."""
+    import re
+
+    return all(api.has(name) for name in re.findall(r"\bT\.(\w+)", d.message))
 
 
 def _runs(found: Iterable[Diagnostic]) -> bool:

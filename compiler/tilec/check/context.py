@@ -23,12 +23,14 @@ class RuleContext:
         settings: Settings,
         blamed: dict[Buffer, str] | None = None,
         version: str = "",
+        released: bool = True,
     ):
         self.program = program
         self.facts = facts
         self.target = target
         self.settings = settings
         self.version = version  # of TileLang, "" if unknown
+        self.released = released  # False: a checkout of TileLang's sources, which may be ahead of its version
         self.rule: ProgramRule | None = None
         self.blamed: dict[Buffer, str] = (
             {} if blamed is None else blamed

@@ -14,19 +14,24 @@ if TYPE_CHECKING:
     from ..known_defects.defect import Defect
 
 
+CONFIRMED = "0.1.15"  # what later releases do has not been looked at
+
+
 @lru_cache(maxsize=4)
 def of_release(version: str) -> tuple[Defect, ...]:
     """The rows that hold for a release."""
     from ..known_defects.table import DEFECTS
 
     mine = key(version)
+    if mine > key(CONFIRMED):
+        return ()
     return tuple(d for d in DEFECTS if key(d.first) <= mine and (d.last is None or mine <= key(d.last)))
 
 
 @rule("known-defect")
 def known_defects(ctx: RuleContext):
     """A warning where a later release is right; where none is, just information: there is no better TileLang to take."""
-    if not ctx.version or ctx.program.attrs.get("incomplete"):
+    if not ctx.version or not ctx.released or ctx.program.attrs.get("incomplete"):
         return
     for defect in of_release(ctx.version):
         cure = f"; {defect.last} is the last release with it" if defect.last else ""
