@@ -4,15 +4,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..values import HostTensor, Native, is_unknown, plain, unknown
-from .torch_shapes import einsum, product
+from ..values import HostTensor, is_unknown, plain, unknown
+from .torch_shapes import einsum, modelled, product
 
 
 def einops_member(name: str) -> Any:
     if name in ("rearrange", "repeat", "reduce"):
-        return Native(name, lambda ev, a, k, n: _rearrange(a, k))
+        return modelled(name, _rearrange)
     if name == "einsum":
-        return Native(name, lambda ev, a, k, n: _einsum(a))
+        return modelled(name, lambda a, k: _einsum(a))
     return None
 
 

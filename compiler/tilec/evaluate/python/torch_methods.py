@@ -41,15 +41,15 @@ def tensor_attribute(base: HostTensor, name: str) -> Any:
         return unknown(name)
     method = METHODS.get(name)
     if method is not None:
-        return Native(name, lambda ev, a, k, n: method(base, a, k))
+        return shapes.modelled(name, lambda a, k: method(base, a, k))
     if name in CASTS:
         return Native(name, lambda ev, a, k, n: HostTensor(base.shape, CASTS[name]))
     if name in _COMPARE:
-        return Native(name, lambda ev, a, k, n: HostTensor(_broadcast_all(base, a), "bool"))
+        return shapes.modelled(name, lambda a, k: HostTensor(_broadcast_all(base, a), "bool"))
     if name in SAME:
-        return Native(name, lambda ev, a, k, n: HostTensor(_broadcast_all(base, a), base.dtype))
+        return shapes.modelled(name, lambda a, k: HostTensor(_broadcast_all(base, a), base.dtype))
     if name in _REDUCTIONS:
-        return Native(name, lambda ev, a, k, n: reduce(base, a, k, _REDUCTIONS[name] or base.dtype))
+        return shapes.modelled(name, lambda a, k: reduce(base, a, k, _REDUCTIONS[name] or base.dtype))
     return unknown(name)
 
 

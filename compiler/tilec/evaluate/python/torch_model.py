@@ -30,10 +30,10 @@ def torch_member(name: str) -> Any:
     if name in _SUBMODULES:
         return Module(f"torch.{name}")
     if name in _FACTORIES:
-        return Native(name, _factory)
+        return shapes.modelled(name, lambda a, k: _tensor(a, k, "float32"))
     function = _FUNCTIONS.get(name)
     if function is not None:
-        return Native(name, lambda ev, a, k, n: function(a, k))
+        return shapes.modelled(name, function)
     if name in methods.METHODS or name in methods.SAME or name in methods._COMPARE or name in methods._REDUCTIONS:
         return Native(name, lambda ev, a, k, n: _as_method(ev, name, a, k, n))
     return unknown(f"torch.{name}")
@@ -58,7 +58,7 @@ def submodule_member(module: str, name: str) -> Any:
     if module in ("torch.nn", "torch.autograd") and name in ("Module", "Function"):
         return _base_class(name)
     if module == "torch.nn.functional":
-        return Native("pad", lambda ev, a, k, n: _pad(a, k)) if name == "pad" else torch_member(name)
+        return shapes.modelled("pad", _pad) if name == "pad" else torch_member(name)
     if module == "torch.utils":
         return Module(f"torch.utils.{name}")
     return unknown(f"{module}.{name}")
@@ -76,10 +76,6 @@ def _as_method(ev: Any, name: str, args: list[Any], kwargs: dict[str, Any], node
     if not isinstance(first, HostTensor):
         return unknown(f"torch.{name}")
     return ev.call(tensor_attribute(first, name), args[1:], {k: v for k, v in kwargs.items() if k != "input"}, None)
-
-
-def _factory(ev: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
-    return _tensor(args, kwargs, "float32")
 
 
 def _dtype(kwargs: dict[str, Any], default: str) -> str:
@@ -191,6 +187,13 @@ def _pad(args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 def tensor_binary(name: str, left: Any, right: Any) -> Any:
     """Elementwise operators on tensors."""
+    try:
+        return _binary(name, left, right)
+    except shapes.FAULTS:
+        return unknown("tensor")
+
+
+def _binary(name: str, left: Any, right: Any) -> Any:
     first = left if isinstance(left, HostTensor) else right
     if is_unknown(left) or is_unknown(right) or isinstance(left, (list, tuple)) or isinstance(right, (list, tuple)):
         return unknown("tensor")
@@ -230,5 +233,8 @@ _FUNCTIONS: dict[str, Any] = {
 
 
 def tensor_item(base: HostTensor, index: Any) -> Any:
-    shape = shapes.item_shape(base.shape, index)
+    try:
+        shape = shapes.item_shape(base.shape, index)
+    except shapes.FAULTS:
+        shape = None
     return unknown("item") if shape is None else HostTensor(shape, base.dtype)

@@ -5,9 +5,25 @@ from typing import Any
 
 from ...ir.build import const_int
 from ...ir.expr import Expr
-from ..values import HostTensor, is_unknown, plain, unknown
+from ..values import HostTensor, Native, is_unknown, plain, unknown
 
 Shape = tuple[Any, ...]
+
+
+# What a model raises for arguments of kinds it does not foresee.
+FAULTS = (TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError)
+
+
+def modelled(name: str, function: Any) -> Native:
+    """A function on tensors, ``function(args, kwargs)``: unknown for arguments that it does not foresee."""
+
+    def call(ev: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        try:
+            return function(args, kwargs)
+        except FAULTS:
+            return unknown(name)
+
+    return Native(name, call)
 
 
 def as_shape(value: Any) -> Shape | None:
