@@ -7,6 +7,7 @@ from typing import Any
 
 from ..source.file import SourceFile
 from ..source.span import Span
+from .blocks import statements_of
 from .problem import ApiCall, ApiUse
 from .scope import Scope
 from .surroundings import expects_failure, must_raise
@@ -14,6 +15,9 @@ from .values import Api, Module
 
 _GUARDS = ("hasattr", "getattr", "version", "TYPE_CHECKING")
 _CAUGHT = {"AttributeError", "ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+_PARTS = (ast.ExceptHandler, ast.match_case, ast.withitem, ast.keyword, ast.arguments, ast.arg, ast.comprehension)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_WITHOUT_USES = frozenset(("ctx", "op"))
 API_MODULES = ("tilelang", "tilelang.language")
 
 
@@ -85,13 +89,21 @@ class _Finder:
         return any(word in text for word in _GUARDS)
 
     def _children(self, node: ast.AST) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.stmt):
-                self.statement(child)
-            elif isinstance(child, (ast.ExceptHandler, ast.match_case, ast.withitem, ast.keyword, ast.arguments, ast.arg, ast.comprehension)):
-                self._children(child)
-            elif isinstance(child, ast.expr):
-                self.expression(child, None)
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if value.__class__ is list:
+                for child in value:
+                    self._child(child)
+            elif name not in _WITHOUT_USES:
+                self._child(value)
+
+    def _child(self, child: Any) -> None:
+        if isinstance(child, ast.expr):
+            self.expression(child, None)
+        elif isinstance(child, ast.stmt):
+            self.statement(child)
+        elif isinstance(child, _PARTS):
+            self._children(child)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         for decorator in node.decorator_list:
@@ -119,32 +131,47 @@ class _Finder:
 
     # -- expressions -----------------------------------------------------------------------------------------------
     def expression(self, node: ast.expr, call: ast.Call | None) -> None:
-        if isinstance(node, ast.Call):
-            self.expression(node.func, node)
-            for argument in (*node.args, *(k.value for k in node.keywords)):
+        kind = type(node)
+        if kind is ast.Constant:
+            return
+        if kind is ast.Name:
+            self._name(node, call)  # type: ignore[arg-type]
+        elif kind is ast.Call:
+            self.expression(node.func, node)  # type: ignore[attr-defined, arg-type]
+            for argument in (*node.args, *(k.value for k in node.keywords)):  # type: ignore[attr-defined]
                 self.expression(argument, None)
-            return
-        if isinstance(node, ast.Attribute):
-            base = self._module_of(node.value)
-            if base in API_MODULES and isinstance(node.ctx, ast.Load):
-                if not (base == "tilelang" and node.attr == "language"):
-                    self._add(base, node.attr, node, self.source.attribute_span(node), call)
-                return
+        elif kind is ast.Attribute:
+            self._attribute(node, call)  # type: ignore[arg-type]
+        elif isinstance(node, ast.Lambda):
+            self._inside({a.arg: None for a in node.args.args}, [node.body])
+        elif isinstance(node, _COMPREHENSIONS):
+            self._inside({n: None for g in node.generators for n in _target_names(g.target)}, [node])
+        elif not (isinstance(node, ast.IfExp) and self._asks_first(node.test)):
+            if isinstance(node, ast.NamedExpr) and self.locals:
+                self.locals[-1].setdefault(node.target.id, None)
+            self._children(node)
+
+    def _name(self, node: ast.Name, call: ast.Call | None) -> None:
+        value = self._value(node.id)
+        if isinstance(value, Api) and value.module in API_MODULES and isinstance(node.ctx, ast.Load) and call is not None:
+            self._add(value.module, value.name, node, self.source.span(node), call, imported=True)
+
+    def _attribute(self, node: ast.Attribute, call: ast.Call | None) -> None:
+        base = self._module_of(node.value)
+        if base not in API_MODULES or not isinstance(node.ctx, ast.Load):
             self.expression(node.value, None)
-            return
-        if isinstance(node, ast.Name):
-            value = self._value(node.id)
-            if isinstance(value, Api) and value.module in API_MODULES and isinstance(node.ctx, ast.Load) and call is not None:
-                self._add(value.module, value.name, node, self.source.span(node), call, imported=True)
-            return
-        if isinstance(node, ast.IfExp) and self._asks_first(node.test):
-            return
-        if isinstance(node, ast.Lambda):
-            self.locals.append({a.arg: None for a in node.args.args})
-            self.expression(node.body, None)
-            self.locals.pop()
-            return
-        self._children(node)
+        elif not (base == "tilelang" and node.attr == "language"):
+            self._add(base, node.attr, node, self.source.attribute_span(node), call)
+
+    def _inside(self, names: dict[str, Any], parts: list[ast.expr]) -> None:
+        """Look at expressions that have names of their own."""
+        self.locals.append(names)
+        for part in parts:
+            if isinstance(part, _COMPREHENSIONS):
+                self._children(part)
+            else:
+                self.expression(part, None)
+        self.locals.pop()
 
     def _add(self, module: str, name: str, node: ast.expr, name_span: Span, call: ast.Call | None, imported: bool = False) -> None:
         span = self.source.span(node)
@@ -209,7 +236,28 @@ def _local_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, Any]
             for alias in item.names:
                 is_language = item.module == "tilelang" and alias.name == "language"
                 names[alias.asname or alias.name] = Module("tilelang.language") if is_language else None
-        elif isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store):
-            names.setdefault(item.id, None)
-        stack.extend(ast.iter_child_nodes(item))
+        else:
+            for target in _targets(item):
+                for name in _target_names(target):
+                    names.setdefault(name, None)
+            stack.extend(statements_of(item))
     return names
+
+
+def _targets(node: ast.AST) -> list[ast.expr]:
+    """What a statement itself assigns to."""
+    if isinstance(node, ast.Assign):
+        return node.targets
+    if isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.For, ast.AsyncFor)):
+        return [node.target]
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return [i.optional_vars for i in node.items if i.optional_vars is not None]
+    return []
+
+
+def _target_names(target: ast.expr) -> list[str]:
+    if isinstance(target, ast.Name):
+        return [target.id]
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return [name for element in target.elts for name in _target_names(element)]
+    return _target_names(target.value) if isinstance(target, ast.Starred) else []

@@ -4,10 +4,13 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from ..ir.expr import Unknown
 from .evaluator import Evaluator
 from .expressions import MAX_LENGTH, evaluate, truth
 from .scope import Scope
-from .values import is_device, unknown
+from .values import HostTensor, is_device, unknown
+
+_VALUES = (int, float, str, bool, HostTensor, Unknown)  # never changed in place, so that one may stand for many
 
 
 class _NotKnown(Exception):
@@ -50,10 +53,26 @@ def _generate(ev: Evaluator, node: Any, generators: list[ast.comprehension], sco
     items = iterate_host(ev, evaluate(ev, first.iter, scope), first.iter)
     if items is None:
         raise _NotKnown
+    if _repeats(ev, node, generators, items):
+        assign_target(ev, first.target, items[0], scope, bind=False)
+        value = evaluate(ev, node.elt, scope)
+        if isinstance(value, _VALUES):
+            found += [value] * min(len(items), MAX_LENGTH - len(found) + 1)
+            if len(found) > MAX_LENGTH:
+                raise _NotKnown
+            return
     for item in items:
         assign_target(ev, first.target, item, scope, bind=False)
         if all(_holds(ev, test, scope) for test in first.ifs):
             _generate(ev, node, generators[1:], scope, found)
+
+
+def _repeats(ev: Evaluator, node: Any, generators: list[ast.comprehension], items: Any) -> bool:
+    """Whether every item gives the same: ``[torch.randperm(n) for _ in range(1024)]``."""
+    if ev.builder is not None or len(items) < 3 or len(generators) > 1 or generators[0].ifs or isinstance(node, ast.DictComp):
+        return False
+    targets = {n.id for n in ast.walk(generators[0].target) if isinstance(n, ast.Name)}
+    return not any(isinstance(n, ast.NamedExpr) or (isinstance(n, ast.Name) and n.id in targets) for n in ast.walk(node.elt))
 
 
 def _holds(ev: Evaluator, test: ast.expr, scope: Scope) -> bool:

@@ -350,6 +350,8 @@ def _for(ev: Evaluator, node: ast.For, scope: Scope) -> None:
 
 def _host_for(ev: Evaluator, node: ast.For, items: Any, scope: Scope) -> None:
     before, steps = dict(scope.names), ev.steps_left
+    if ev.slicer is not None and ev.builder is None and len(items) > 2 and ev.slicer.repeats(node):
+        items = items[:2]
     for count, item in enumerate(items):
         if count >= MAX_HOST_ITERATIONS or (ev.builder is None and steps - ev.steps_left > MAX_LOOP_STEPS):
             _forget_changes(scope, before)

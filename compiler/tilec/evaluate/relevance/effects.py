@@ -4,6 +4,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
+from ..blocks import statements_of
+
 _OPERATORS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 _CHANGING_METHODS = frozenset(("append", "extend", "insert", "update", "add", "pop", "remove", "setdefault", "popitem"))
 _PLAIN_CALLS = frozenset(("len", "min", "max", "isinstance", "all", "any", "int", "abs", "sum", "hasattr", "callable"))
@@ -22,6 +24,7 @@ class Effects:
     stores: set[str] = field(default_factory=set)  # roots of ``x[i] = ...`` and ``x.a = ...``
     changes: set[str] = field(default_factory=set)  # roots of method calls that may change the object
     passed: set[str] = field(default_factory=set)  # given to a call: the function may change what they hold
+    tensors: set[str] = field(default_factory=set)  # bound to what a function of torch gives: never a list or an object
     aliases: list[tuple[str, str]] = field(default_factory=list)  # (name, root of the object that it may stand for a part of)
     names: frozenset[str] = frozenset()  # every name that is read
     has_call: bool = False
@@ -30,9 +33,7 @@ class Effects:
 def header_effects(node: ast.stmt) -> Effects:
     """Of a simple statement, or of what a compound one evaluates itself (its test, its iterable, its context managers)."""
     found = Effects()
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        _definition(node, found)
-    elif isinstance(node, (ast.If, ast.While)):
+    if isinstance(node, (ast.If, ast.While)):
         _read(node.test, found, found.reads)
     elif isinstance(node, (ast.For, ast.AsyncFor)):
         _read(node.iter, found, found.reads)
@@ -50,10 +51,9 @@ def header_effects(node: ast.stmt) -> Effects:
     return found
 
 
-def _definition(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, found: Effects) -> None:
-    found.binds.add(node.name)
-    for part in ast.iter_child_nodes(node):
-        _read(part, found, found.reads)
+def definition_effects(name: str, words: frozenset[str]) -> Effects:
+    """Of a function or class by the words of its text: more than it reads."""
+    return Effects(reads=set(words), binds={name}, names=words)
 
 
 def _simple(node: ast.stmt, found: Effects) -> None:
@@ -61,6 +61,8 @@ def _simple(node: ast.stmt, found: Effects) -> None:
         _read(node.value, found, found.reads)
         for target in node.targets:
             _store(target, node.value, found)
+            if isinstance(target, ast.Name) and _gives_tensor(node.value):
+                found.tensors.add(target.id)
     elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
         if node.value is not None:
             _read(node.value, found, found.reads)
@@ -95,6 +97,17 @@ def _store(target: ast.expr, value: ast.expr | None, found: Effects) -> None:
         if root is not None:
             found.stores.add(root)
         _read(target, found, found.reads)
+
+
+def _gives_tensor(node: ast.expr) -> bool:
+    """``torch.full(...)``, ``torch.randn(...).to(...)``; lists come from ``tolist`` and the like only."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr in ("tolist", "split", "chunk", "unbind"):
+            return False
+        node = node.func.value
+        if isinstance(node, ast.Name):
+            return node.id == "torch"
+    return False
 
 
 def root_of(node: ast.expr) -> str | None:
@@ -144,3 +157,31 @@ def _is_harmless(called: ast.expr) -> bool:
 def is_plain_test(node: ast.expr) -> bool:
     """Whether a condition is about numbers, strings and types, as far as its calls tell."""
     return all(isinstance(n.func, ast.Name) and n.func.id in _PLAIN_CALLS for n in ast.walk(node) if isinstance(n, ast.Call))
+
+
+def repeats(node: ast.For) -> bool:
+    """Whether every iteration does the same: it uses neither the loop's variable nor what an earlier iteration left behind."""
+    if any(isinstance(s, (ast.FunctionDef, ast.ClassDef)) for s in node.body):
+        return False
+    inner = [(s, _deep_effects(s)) for s in node.body]
+    assigned = header_effects(node).binds.union(*(e.binds for _, e in inner))
+    done: set[str] = set()
+    for statement, effects in inner:
+        if effects.stores or effects.changes or not (assigned - done).isdisjoint(effects.names):
+            return False
+        if isinstance(statement, ast.Assign):
+            done |= effects.binds
+    return True
+
+
+def _deep_effects(node: ast.stmt) -> Effects:
+    """Of a statement with those inside it."""
+    found = header_effects(node)
+    for inner in statements_of(node):
+        if isinstance(inner, ast.stmt):
+            effects = _deep_effects(inner)
+            found.names |= effects.names
+            found.binds |= effects.binds
+            found.stores |= effects.stores
+            found.changes |= effects.changes
+    return found

@@ -15,7 +15,7 @@ from ..blocks import statements_of
 from ..definitions import KernelDefinition
 from ..scope import Scope
 from ..values import BoundMethod, Class, Compiled, Function, HostObject, Instance, Partial
-from .effects import Effects, definition_effects, header_effects, is_plain_test
+from .effects import Effects, definition_effects, header_effects, is_plain_test, repeats
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -52,6 +52,7 @@ class Slicer:
         self._extra = set(extra)
         self._words: dict[ast.stmt, frozenset[str]] = {}
         self._effects: dict[ast.stmt, Effects] = {}
+        self._repeats: dict[ast.For, bool] = {}
         self._plans: dict[tuple[ast.AST, frozenset[str], frozenset[str]], Plan | None] = {}
         self._terminal: frozenset[str] = frozenset()
         self._leading: frozenset[str] = frozenset()
@@ -112,6 +113,12 @@ class Slicer:
                 if isinstance(inner, ast.stmt):
                     found |= self._bound_names(inner)
         return found
+
+    def repeats(self, node: ast.For) -> bool:
+        """Whether a loop of the host does the same in every iteration."""
+        if node not in self._repeats:
+            self._repeats[node] = repeats(node)
+        return self._repeats[node]
 
     # -- plans ---------------------------------------------------------------------------------------------------
     def module_plan(self) -> Plan | None:
@@ -201,14 +208,14 @@ class _Slice:
         _collect(items, skipped)
         return Plan(skipped)
 
-    def _pass(self, items: list[_Item]) -> bool:
+    def _pass(self, items: list[_Item], outer: _Item | None = None) -> bool:
         changed = False
         for item in items:
             if item.kept and isinstance(item.node, _LOOPS):
                 _keep_jumps(item.inner)
-            changed |= self._pass(item.inner)
+            changed |= self._pass(item.inner, item)
             changed |= self._spread(item)
-            if not item.kept and self._is_relevant(item):
+            if not item.kept and self._is_relevant(item, outer):
                 item.kept = changed = True
             if item.kept:
                 changed |= self._need(item)
@@ -236,7 +243,7 @@ class _Slice:
             return False
         changed = False
         for name in (*item.effects.binds, *item.effects.stores, *(item.effects.changes if isinstance(node, ast.Expr) else ())):
-            if level > self.levels.get(name, 0):
+            if name in self.bound and level > self.levels.get(name, 0):
                 self.levels[name] = level
                 changed = True
         return changed
@@ -272,7 +279,7 @@ class _Slice:
         return not self.levels.keys().isdisjoint(effects.names)
 
     # -- what is kept --------------------------------------------------------------------------------------------
-    def _is_relevant(self, item: _Item) -> bool:
+    def _is_relevant(self, item: _Item, outer: _Item | None) -> bool:
         node, effects = item.node, item.effects
         if isinstance(node, _ALWAYS) or any(i.kept for i in item.inner):
             return True
@@ -282,6 +289,8 @@ class _Slice:
             return True  # sys.path.append(...)
         if isinstance(node, ast.Expr) and "pytest" in effects.names:
             return True  # pytest.skip(...)
+        if isinstance(node, ast.Raise):
+            return outer is None or outer.kept or not isinstance(outer.node, ast.If)
         if isinstance(node, ast.Assert):
             return self._mentions(effects) or (is_plain_test(node.test) and self._is_about_needed(effects))
         if isinstance(node, ast.If) and any(isinstance(i.node, ast.Raise) for i in item.inner) and self._is_about_needed(effects):
@@ -331,7 +340,8 @@ def _never_holders(items: list[_Item], parameters: set[str]) -> set[str]:
     others: set[str] = set()
     for item in _all(items):
         tensors |= item.effects.tensors
-        others |= item.effects.binds - item.effects.tensors
+        if not isinstance(item.node, ast.AugAssign):
+            others |= item.effects.binds - item.effects.tensors
     return (tensors | parameters) - others
 
 
