@@ -259,7 +259,7 @@ def _check_eager(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstan
         names = ", ".join(b.name for b in missing)
         ev.problem("eager-return", f"{names} is made by T.empty but not returned; a kernel returns all of them", builder.return_span or missing[0].span or kernel.name_span)
     for name, span in builder.const_spans.items():
-        if name not in builder.const_values and not builder.attrs.get("unknown_params") and not occurs_plainly(program.params, name):
+        if name not in builder.const_values and not builder.attrs.get("unknown_params") and not occurs_plainly([p for p in program.params if p not in builder.outputs], name):
             ev.problem("const-unused", f"T.const {name!r} is no dimension of a tensor parameter by itself, so its value cannot be found from the arguments", span)
 
 

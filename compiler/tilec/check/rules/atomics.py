@@ -73,6 +73,13 @@ def _dtype(ctx: RuleContext, op: TileOp, dst: Region):
             (f"{dst.buffer.name}", dst.buffer.span),
             name="atomic-dtype",
         )
+    if op.args["kind"] == "add" and dtype in ("int16", "uint16") and op.args.get("return_prev") is not True:
+        return ctx.report(
+            f"there is no atomicAdd of {dtype} in CUDA; add 32-bit integers",
+            op.span,
+            (f"{dst.buffer.name}", dst.buffer.span),
+            name="atomic-dtype",
+        )
     if op.args["kind"] in ("or", "and", "xor") and dtypes.is_float(dtype):
         return ctx.report(
             f"T.atomic_{op.args['kind']} combines bits; {dst.buffer.name} is {dtype}",

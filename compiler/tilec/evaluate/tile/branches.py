@@ -4,7 +4,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from ...ir.buffer import Buffer, Region
+from ...ir.buffer import VAR, Buffer, Region
 from ...ir.build import select
 from ...ir.expr import Expr, is_host_choice
 from ...ir.stmt import Body, If
@@ -13,10 +13,17 @@ from ..scope import Scope
 from ..values import is_unknown, same, unknown
 
 
+def is_tile_condition(ev: Evaluator, cond: Any, node: ast.expr) -> bool:
+    """Whether a condition is a buffer, and says so."""
+    if not isinstance(cond, (Buffer, Region)) or (isinstance(cond, Buffer) and cond.scope == VAR):
+        return False
+    name = cond.name if isinstance(cond, Buffer) else cond.buffer.name
+    ev.problem("buffer-as-condition", f"{name} is a buffer, not a value; a condition needs one element, such as {name}[0]", node)
+    return True
+
+
 def device_if(ev: Evaluator, node: ast.If, cond: Any, scope: Scope) -> None:
-    if isinstance(cond, (Buffer, Region)):
-        name = cond.name if isinstance(cond, Buffer) else cond.buffer.name
-        ev.problem("buffer-as-condition", f"{name} is a buffer, not a value; a condition needs one element, such as {name}[0]", node.test)
+    if is_tile_condition(ev, cond, node.test):
         return
     if not isinstance(cond, Expr) or is_unknown(cond):
         _maybe(ev, node, scope)

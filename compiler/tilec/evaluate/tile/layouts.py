@@ -9,6 +9,7 @@ from ...ir.build import lift
 from ...ir.expr import Expr, Var
 from ...ir.layouts import LayoutValue
 from ..evaluator import Evaluator
+from ..functions import bind_arguments
 from ..values import Function, Native, Partial, is_unknown, plain, unknown
 from .registry import Bound, api
 
@@ -43,6 +44,14 @@ def _apply(ev: Evaluator, function: Any, args: tuple[Any, ...]) -> Any:
         ev.reporting = reporting
 
 
+def _check_indices(ev: Evaluator, b: Bound, function: Any, given: int) -> None:
+    """A layout's function takes one index for each dimension (and the replica of a replicated fragment)."""
+    if isinstance(function, Function) and given:
+        error = bind_arguments(function, [unknown("index")] * given, {})[1]
+        if error is not None:
+            ev.problem("call-arity", f"the function of T.{b.name} gets {given} ind{'ex' if given == 1 else 'ices'}, one for each dimension: {error}", b.span)
+
+
 def _expressions(value: Any) -> tuple[Expr, ...] | None:
     values = value if isinstance(value, (list, tuple)) else (value,)
     if any(is_unknown(v) or not isinstance(v, (int, Expr)) for v in values):
@@ -59,6 +68,7 @@ def layout_of(ev: Evaluator, shape: Any, function: Any) -> LayoutValue:
 
 
 def layout(ev: Evaluator, b: Bound) -> Any:
+    _check_indices(ev, b, b["forward_fn"], len(_shape(b["shape"]) or ()))
     return layout_of(ev, b["shape"], b["forward_fn"])
 
 
@@ -73,6 +83,8 @@ def fragment(ev: Evaluator, b: Bound) -> Any:
     given: tuple[Any, ...] = (*variables, replica) if replica is not None else variables
     thread: Any = None
     index: Any = ()
+    for name in ("forward_fn", "forward_thread_fn"):
+        _check_indices(ev, b, b[name], len(given))
     if b["forward_fn"] is not None:
         both = _apply(ev, b["forward_fn"], given)
         if isinstance(both, (list, tuple)) and len(both) == 2:

@@ -322,10 +322,14 @@ def unknown_device_loop(ev: Evaluator, node: Any, scope: Scope) -> None:
 
 
 def device_while(ev: Evaluator, node: ast.While, scope: Scope) -> None:
-    cond = plain(scalar_operand(ev.eval(node.test, scope)))
+    value = ev.eval(node.test, scope)
+    from .branches import is_tile_condition
     from .refused import check_else
 
     check_else(ev, node, node.test)
+    if is_tile_condition(ev, value, node.test):
+        return
+    cond = plain(scalar_operand(value))
     if is_unknown(cond):
         unknown_device_loop(ev, node, scope)
         return

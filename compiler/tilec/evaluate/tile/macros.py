@@ -8,7 +8,7 @@ from ...ir.buffer import VAR, Buffer
 from ...ir.expr import Expr, Load, Var, walk
 from ...ir.stmt import Let
 from ..evaluator import Evaluator
-from ..functions import bind, run_function
+from ..functions import bind, bind_arguments, run_function
 from ..values import Api, Function, Reference, is_unknown, unknown
 from .elements import as_scalar
 
@@ -22,6 +22,10 @@ def call_macro(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[
     if node is not None and builder.in_lazy_operand():
         ev.problem("macro-boolop", f"{function.name} is a macro, which cannot be called in a later operand of and/or or in a side of a conditional "
                    "expression; use an if statement", node)
+    if node is not None and not any(isinstance(a, ast.Starred) for a in node.args) and all(k.arg for k in node.keywords):
+        error = bind_arguments(function, args, kwargs)[1]
+        if error is not None:
+            ev.problem("call-arity", error, node)
     scope = bind(ev, function, args, kwargs, "kernel")
     if scope is None:
         return unknown(f"macro {function.name}")
