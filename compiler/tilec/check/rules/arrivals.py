@@ -120,6 +120,12 @@ def _blocks_at_once(wait: Access) -> bool:
 
 def participants(place: Place) -> int | None:
     """How many threads of a block come to a statement; None if that depends on more than their indices."""
+    found = thread_set(place)
+    return None if found is None else sum(found)
+
+
+def thread_set(place: Place) -> list[bool] | None:
+    """Which threads of a block come to a statement."""
     launch = place.launch
     extents = static_ints(launch.threads) if isinstance(launch, Launch) else None
     if launch is None or extents is None or not 0 < extents[0] * extents[1] * extents[2] <= 1024:
@@ -131,11 +137,11 @@ def participants(place: Place) -> int | None:
             inner = place.parents[number + 1] if number + 1 < len(place.parents) else place.stmt
             conditions.append((parent.cond, any(s is inner for s in parent.then)))
     if not conditions:
-        return extents[0] * extents[1] * extents[2]
+        return [True] * (extents[0] * extents[1] * extents[2])
     if extents[1] != 1 or extents[2] != 1 or any(not _of_thread(c, tx) for c, _ in conditions):
         return None
     try:
-        return sum(all(bool(evaluate(c, {tx: t})) == wanted for c, wanted in conditions) for t in range(extents[0]))
+        return [all(bool(evaluate(c, {tx: t})) == wanted for c, wanted in conditions) for t in range(extents[0])]
     except (KeyError, ValueError):
         return None
 

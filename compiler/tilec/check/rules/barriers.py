@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from ...ir.buffer import BARRIER, CLUSTER_BARRIER, Buffer, Region
 from ...ir.build import const_int
-from ...ir.expr import Binary, Var
 from ...ir.stmt import If, Launch, TileOp
 from ..context import RuleContext
-from ..facts import OPAQUE, Access, Place, argument_span, thread_count
+from ..facts import OPAQUE, Access, Place, argument_span
 from ..ranges import interval, ranges_at
 from ..registry import rule
 
@@ -162,38 +161,25 @@ def barrier_order(ctx: RuleContext):
 # -- block-wide barriers -------------------------------------------------------------------------
 @rule("sync-divergence")
 def sync_divergence(ctx: RuleContext):
+    from .arrivals import thread_set
+
     for place in ctx.facts.ops("sync_threads"):
         op = place.stmt
         assert isinstance(op, TileOp)
-        if op.args.get("barrier_id") is not None or op.args.get("arrive_count") is not None:
+        if op.args.get("barrier_id") is not None or op.args.get("arrive_count") is not None or not place.inside(If):
             continue
-        for parent in place.parents:
-            limit = _thread_limit(parent, place)
-            total = thread_count(place.launch)
-            if limit is not None and total is not None and 0 < limit < total and limit % 32:
-                yield ctx.report(
-                    f"only {limit} of {total} threads come here, which splits a warp; a block-wide barrier needs "
-                    "whole warps",
-                    op.span,
-                    ("the condition", parent.span),
-                )
-                break
+        found = thread_set(place)
+        if found is None or not any(found) or all(all(w) or not any(w) for w in _warps(found)):
+            continue
+        yield ctx.report(
+            f"only {sum(found)} of {len(found)} threads come here, which splits a warp; a block-wide barrier needs whole warps",
+            op.span,
+            ("the condition", next(p.span for p in reversed(place.parents) if isinstance(p, If))),
+        )
 
 
-def _thread_limit(parent, place: Place) -> int | None:
-    """n for ``if tx < n`` around the statement."""
-    if not isinstance(parent, If) or not isinstance(parent.cond, Binary) or parent.cond.op not in ("lt", "le"):
-        return None
-    bound = const_int(parent.cond.b)
-    if (
-        bound is None
-        or not isinstance(parent.cond.a, Var)
-        or parent.cond.a.kind != "thread"
-        or parent.cond.a.name != "tx"
-    ):
-        return None
-    inside = any(s is place.stmt or s in place.parents for s in parent.then)
-    return (bound + (parent.cond.op == "le")) if inside else None
+def _warps(threads: list[bool]) -> list[list[bool]]:
+    return [threads[i : i + 32] for i in range(0, len(threads), 32)]
 
 
 @rule("setmaxnreg-value")
