@@ -102,6 +102,7 @@ FAMILIES = (
     "waits",
     "pipelines",
     "parallel",
+    "races",
     "layouts_given",
     "layouts",
     "capacity",
