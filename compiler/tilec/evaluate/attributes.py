@@ -78,7 +78,7 @@ def _region(ev: Evaluator, base: Region, name: str, node: Any) -> Any:
 
 def _expr(ev: Evaluator, base: Expr, name: str, node: Any) -> Any:
     if name == "dtype":
-        return DType(base.dtype)
+        return unknown("dtype") if base.dtype == dtypes.UNKNOWN else DType(base.dtype)
     if name == "buffer" and isinstance(base, Load):
         return base.buffer
     if name == "astype":
