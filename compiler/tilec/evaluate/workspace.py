@@ -6,7 +6,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from ..ir import dtypes
-from ..source.file import SourceFile
+from ..source.shared import shared_source
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal
 from .scope import Scope
 from .values import MISSING, Api, DType, Module, unknown
@@ -16,6 +16,8 @@ TILELANG_MODULES = {"tilelang": {"language", "layout", "intrinsics", "utils", "t
                                  "transform", "jit", "env", "primitives", "math", "contrib", "cuda"}}
 MAX_FILE_BYTES = 2_000_000
 _LANGUAGE = "tilelang.language"
+_INSTALLED = frozenset(("torch", "numpy", "triton", "pytest", "tvm", "einops", "functools", "math", "itertools", "os", "sys", "typing", "argparse", "time",
+                        "re", "random", "logging", "dataclasses", "collections", "enum", "json", "warnings"))  # never a file beside the user's
 
 
 class Workspace:
@@ -69,6 +71,8 @@ class Workspace:
 
     # -- files ---------------------------------------------------------------------------------------------------
     def _file_module(self, ev: Evaluator, name: str, level: int) -> Module | None:
+        if not level and name.partition(".")[0] in _INSTALLED:
+            return None
         path = self._find(Path(ev.source.path), name, level)
         if path is None:
             return None
@@ -98,7 +102,7 @@ class Workspace:
         text = self.read(path)
         if text is None:
             return None
-        source = SourceFile(str(path), text)
+        source = shared_source(str(path), text)
         scope = Scope(None, "module", source)
         scope.names.update(__name__=name, __file__=str(path))
         outer, reporting, hook, builder = ev.source, ev.reporting, ev.on_call, ev.builder
