@@ -43,8 +43,8 @@ class Recorder:
     def compiled_inside(self, function: Function, span: Span | None) -> KernelInstance | None:
         """A prim_func compiled by the very function that defines it: an instance of that function's kernel."""
         if not self.owners:
-            for definition in self.definitions.values():
-                self.owners.update({s: definition for s in statements_within(definition.node) if isinstance(s, ast.FunctionDef)})
+            for outer in self.definitions.values():
+                self.owners.update({s: outer for s in statements_within(outer.node) if isinstance(s, ast.FunctionDef)})
         definition = self.definitions.get(function.node) or self.owners.get(function.node)
         if definition is None:
             return None

@@ -92,8 +92,6 @@ def _check(source: SourceFile, plan: Plan, read: Any) -> FileResult:
     gaps: dict[str, list[str | None]] = {k.qualname: [] for k in analysis.kernels}
 
     def program(kernel: Any, instance: Any) -> Any:
-        if instance.is_assumed() and not plan.coverage:
-            return None
         made = instantiate(analysis, kernel, instance)
         if plan.coverage:
             from tilec.evaluate.coverage import gap
@@ -104,7 +102,7 @@ def _check(source: SourceFile, plan: Plan, read: Any) -> FileResult:
     api = discover.api(plan.found) if plan.found is not None else manifest.load(plan.version)
     lowest = manifest.load(plan.lowest) if plan.lowest else None
     targets = [chips.find(t) for t in plan.targets]
-    result.diagnostics = check_analysis(analysis, targets, api, plan.settings, plan.explicit, program, lowest)
+    result.diagnostics = check_analysis(analysis, targets, api, plan.settings, plan.explicit, program, lowest, assumed=plan.coverage)
     if plan.coverage:
         result.gaps = [(k, next((r for r in found if r), "no instance is known")) for k, found in gaps.items() if None not in found]
     return result
