@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from ...ir.buffer import FRAGMENT, GLOBAL, LOCAL, SHARED, SHARED_DYN, Region
+from ...ir.buffer import FRAGMENT, LOCAL, TMEM, Region
 from ...ir.build import const_int
-from ...ir.expr import Expr, Load, Var, equal
+from ...ir.evaluate_int import evaluate
+from ...ir.expr import Expr, Var, equal
 from ...ir.expr import walk as walk_expr
-from ...ir.stmt import For, If, Parallel, Store, TileOp, While
+from ...ir.stmt import For, Launch, Parallel, TileOp
 from ..context import RuleContext
 from ..facts import OPAQUE, Access, Place, is_runtime
 from ..registry import rule
 
 TILE_OPS = (
+    "atomic",
     "copy",
     "gemm",
     "wgmma_gemm",
@@ -58,7 +60,7 @@ def parallel_tile_op(ctx: RuleContext):
         if loop is None or all(r.form == "element" for r in op.args.values() if isinstance(r, Region)):
             continue
         yield ctx.report(
-            f"T.{op.op} works with all threads of the block and cannot stand inside T.Parallel",
+            f"T.{op.op}{'_' + str(op.args['kind']) + ' of tiles' if op.op == 'atomic' else ''} works with all threads of the block and cannot stand inside T.Parallel",
             op.span,
             ("the loop", loop.span),
         )
@@ -143,14 +145,9 @@ def fragment_constant_index(ctx: RuleContext):
 def fragment_two_indices(ctx: RuleContext):
     """One loop has one layout: a fragment in it has one pattern of indices."""
     for accesses in fragment_accesses(ctx).values():
-        known = [
-            a
-            for a in accesses
-            if uses_any(a.indices or (), parallel_vars(a.place)) and not any(not _simple(i) for i in a.indices or ())
-        ]
-        for access in known[1:]:
-            first = known[0]
-            if not all(equal(x, y) for x, y in zip(first.indices or (), access.indices or ())):
+        first = accesses[0]
+        for access in accesses[1:]:
+            if _differ(first, access):
                 yield ctx.report(
                     f"{access.buffer.name} is accessed with two index patterns in one parallel loop, but its "
                     "elements belong to different threads; "
@@ -161,52 +158,49 @@ def fragment_two_indices(ctx: RuleContext):
                 break
 
 
-def _simple(e: Expr) -> bool:
-    """Sums and differences of variables and literals: patterns that no simplification makes equal."""
-    from ...ir.expr import Binary, Const
-
-    if isinstance(e, Binary):
-        return e.op in ("add", "sub") and isinstance(e.a, Var) and isinstance(e.b, Const)
-    return isinstance(e, (Var, Const))
-
-
-@rule("parallel-race")
-def parallel_race(ctx: RuleContext):
-    for place in ctx.facts.places:
-        s = place.stmt
-        if not isinstance(s, Store) or s.buffer.scope not in (GLOBAL, SHARED, SHARED_DYN):
-            continue
-        extents = parallel_vars(place)
-        varying = {v for v, e in extents.items() if const_int(e) != 1}
-        if not varying or place.inside(If, While) or not all(_free(i, varying, place) for i in s.indices):
-            continue
-        again = any(
-            isinstance(x, Load) and x.buffer is s.buffer and all(equal(a, b) for a, b in zip(x.indices, s.indices))
-            for x in walk_expr(s.value)
-        )
-        if again:
-            yield ctx.report(
-                f"all iterations of the parallel loop read and write the same element of {s.buffer.name}; use "
-                "T.atomic_add or a reduction",
-                s.span,
-            )
-        elif any(isinstance(x, Var) and x in varying for x in walk_expr(s.value)):
-            yield ctx.report(
-                f"all iterations of the parallel loop write the same element of {s.buffer.name} with different values",
-                s.span,
-                severity="warning",
-            )
+def _differ(first: Access, second: Access) -> bool:
+    """Whether the indices are surely not the same: they give different elements for some values of the loops' variables."""
+    a, b = first.indices or (), second.indices or ()
+    if len(a) != len(b) or all(equal(x, y) for x, y in zip(a, b)):
+        return False
+    ranges = _extents(first.place) | _extents(second.place)
+    variables = {x for i in (*a, *b) for x in walk_expr(i) if isinstance(x, Var)}
+    if not variables <= set(ranges):
+        return False
+    for sample in (1, 2, 3, 5, 8, 13, 31):
+        values = {v: (sample * (n + 3) + n) % ranges[v] for n, v in enumerate(sorted(variables, key=lambda v: v.name))}
+        try:
+            if any(evaluate(x, values) != evaluate(y, values) for x, y in zip(a, b)):
+                return True
+        except (KeyError, ValueError, ZeroDivisionError):
+            return False
+    return False
 
 
-def _free(e: Expr, varying: set[Var], place: Place) -> bool:
-    """Independent of the parallel variables, for sure: literals, block variables and loops around."""
-    outside = {p.var for p in place.parents if isinstance(p, For)}
-    return all(
-        not isinstance(x, (Load,))
-        and (not isinstance(x, Var) or (x not in varying and (x.kind == "block" or x in outside)))
-        and type(x).__name__ not in ("Call", "Unknown")
-        for x in walk_expr(e)
-    )
+def _extents(place: Place) -> dict[Var, int]:
+    """How many values, from 0 on, the variables of the loops around a statement and of the grid take."""
+    found: dict[Var, int] = {}
+    for p in place.parents:
+        pairs: list[tuple[Var, Expr]] = []
+        if isinstance(p, Parallel):
+            pairs = list(zip(p.vars, p.extents))
+        elif isinstance(p, For) and const_int(p.start) == 0 and p.step == 1:
+            pairs = [(p.var, p.extent)]
+        elif isinstance(p, Launch):
+            pairs = list(zip(p.block_vars, p.grid))
+        for var, extent in pairs:
+            count = const_int(extent)
+            if count is not None and count > 0:
+                found[var] = count
+    return found
+
+
+def _is_laid_out(ctx: RuleContext, loop: Parallel) -> bool:
+    """Whether a register tile may give the loop its distribution, so that the width is not looked at: one of the loop, where products,
+    tensor memory or the user lay out register tiles."""
+    fragments = any(loop in a.place.parents for b in ctx.facts.allocations(FRAGMENT) for a in ctx.facts.storage_uses.get(b, ()))
+    given = any(launch.attrs.get("layouts") for launch in ctx.program.launches())
+    return fragments and (given or bool(ctx.facts.allocations(TMEM)) or any("gemm" in name for name in ctx.facts.by_op))
 
 
 @rule("coalesced-width")
@@ -214,14 +208,14 @@ def coalesced_width(ctx: RuleContext):
     """0.1.15 takes an IntImm for T.Parallel(coalesced_width=), but no Python integer (T.copy takes both)."""
     for place in ctx.facts.places:
         s = place.stmt
-        if not isinstance(s, Parallel):
+        if not isinstance(s, Parallel) or s.attrs.get("coalesced_width") is None:
             continue
-        value = s.attrs.get("coalesced_width")
+        value = s.attrs["coalesced_width"]
         span = s.attrs.get("spans", {}).get("coalesced_width") or s.span
         number = const_int(value)
         if number is not None and number < 1:
             yield ctx.report(f"coalesced_width is {number}; it must be positive", span)
-        elif isinstance(value, int) and not isinstance(value, bool) and ctx.version in ("", "0.1.15"):
+        elif isinstance(value, int) and not isinstance(value, bool) and ctx.version in ("", "0.1.15") and not _is_laid_out(ctx, s):
             yield ctx.report(
                 f"T.Parallel of TileLang 0.1.15 rejects a Python integer as coalesced_width; write T.int32({value})",
                 span,
