@@ -73,7 +73,7 @@ def line_at(text: str, offset: int) -> int:
 
 
 def uses(text: str, names: tuple[str, ...]) -> set[int]:
-    """The lines of all statements (of compound ones, the header) that mention one of the names."""
+    """The lines of all statements that mention one of the names (of compound ones, the header), and of parallel loops around them."""
     if not names:
         return set()
     try:
@@ -82,11 +82,16 @@ def uses(text: str, names: tuple[str, ...]) -> set[int]:
         return set()
     lines: set[int] = set()
     for s in ast.walk(tree):
+        if isinstance(s, ast.For) and "Parallel" in ast.dump(s.iter) and _mentioned(s) & set(names):
+            lines.add(s.lineno)
         if isinstance(s, ast.stmt) and not isinstance(s, (ast.FunctionDef, ast.ClassDef)):
             body = getattr(s, "body", None)
             last = body[0].lineno - 1 if body else s.end_lineno or s.lineno
-            parts = [v for k, v in ast.iter_fields(s) if k not in ("body", "orelse")]
-            mentioned = {n.id for p in parts for q in (p if isinstance(p, list) else [p]) if isinstance(q, ast.AST) for n in ast.walk(q) if isinstance(n, ast.Name)}
-            if mentioned & set(names):
+            if _mentioned(*(v for k, v in ast.iter_fields(s) if k not in ("body", "orelse"))) & set(names):
                 lines.update(range(s.lineno, max(last, s.lineno) + 1))
     return lines
+
+
+def _mentioned(*parts: object) -> set[str]:
+    trees = [q for p in parts for q in (p if isinstance(p, list) else [p]) if isinstance(q, ast.AST)]
+    return {n.id for t in trees for n in ast.walk(t) if isinstance(n, ast.Name)}

@@ -90,6 +90,8 @@ def _check_use(use: ApiUse, api: Api, settings: Settings) -> Iterator[Diagnostic
         return
     if not api.has(use.name, use.module):
         yield _missing(use, api, settings)
+    elif use.call is not None and use.module == FACADE and api.kind(use.name) == "module":
+        yield _called_module(use, api, settings)
     elif use.call is not None:
         yield from _check_call(use, api, settings)
 
@@ -133,6 +135,13 @@ def _unknown(use: ApiUse, api: Api, settings: Settings, what: str, instead: str,
     hint = instead or (f"; did you mean {prefix}{near}?" if near else "")
     fix = Fix(f"Change to {prefix}{near}", (Edit(use.name_span, near),), safe=False) if near else None
     return _report("unknown-attribute", f"{what}{hint}", use.span, settings, fix)
+
+
+def _called_module(use: ApiUse, api: Api, settings: Settings) -> Diagnostic | None:
+    """``T.kernel(...)``: the module that T.Kernel is defined in."""
+    near = next((n for n in api.names() if n.lower() == use.name.lower() and api.kind(n) not in (None, "module")), None)
+    hint = f"; did you mean {use.text[: -len(use.name)]}{near}?" if near else ""
+    return _report("unknown-attribute", f"{shown(use)} is a module of TileLang {api.version}, which cannot be called{hint}", use.span, settings)
 
 
 def _with_prefix(text: str, prefix: str) -> str:

@@ -30,6 +30,9 @@ from .values import (
     unknown,
 )
 
+_POLICY = Api("tilelang.language", "GemmWarpPolicy")
+_POLICIES = ("Square", "FullRow", "FullCol")
+
 
 def get_attribute(ev: Evaluator, base: Any, name: str, node: ast.Attribute) -> Any:
     if is_unknown(base):
@@ -48,6 +51,8 @@ def _module(ev: Evaluator, base: Module, name: str, node: Any) -> Any:
 
 
 def _api(ev: Evaluator, base: Api, name: str, node: Any) -> Any:
+    if base == _POLICY and name[0].isupper() and name not in _POLICIES:
+        ev.problem("unknown-attribute", f"T.GemmWarpPolicy has no member {name}; there are {', '.join(_POLICIES)}", node)
     return Api(f"{base.module}.{base.name}", name)
 
 

@@ -95,7 +95,7 @@ def fragment_walked_serially(seed: Seed):
             if body is not None:
                 a, b = (seed.source(x) for x in call.args)
                 text = f"for {i} in T.serial({a}):\n{pad}    for {j} in T.serial({b}):\n{pad}        {body}"
-                yield Mutation((seed.replace(s, text),), ((seed.span(s)[0], seed.span(s)[1]),), (), OWNERS)
+                yield Mutation((seed.replace(s, text),), ((seed.span(s)[0], seed.span(s)[1]),), (), OWNERS if "annotate_layout" in seed.text else "")
 
 
 @operator("parallel")

@@ -87,17 +87,6 @@ def consumer_before_producer(seed: Seed):
 
 
 @operator("pipelines")
-def two_schedules(seed: Seed):
-    why = "num_stages is ignored beside order and stage, or they are ignored: TileLang takes one silently"
-    for call in loops(seed):
-        given = seed.keyword(call, "order")
-        if given is not None:
-            yield one(seed, call, seed.add_argument(call, "num_stages=2"), because=why)
-        elif body_length(seed, call) == 3:
-            yield one(seed, call, seed.add_argument(call, "order=[0, 1, 2], stage=[0, 0, 1]"), because=why)
-
-
-@operator("pipelines")
 def order_without_stages(seed: Seed):
     why = "order without stage is ignored silently"
     for call in loops(seed):

@@ -91,7 +91,7 @@ def threads_without_a_butterfly(seed: Seed):
     if reductions(seed) and not seed.calls("gemm", "cumsum"):
         for call in seed.calls("Kernel"):
             for text in ("96", "160", "80"):
-                yield Mutation((seed.set_keyword(call, "threads", text),), (seed.place(call), *(seed.place(c) for c in reductions(seed))))
+                yield Mutation((seed.set_keyword(call, "threads", text),), (seed.place(call), *(seed.place(c) for c in reductions(seed)), *(seed.place(c) for c in seed.calls("copy"))))
 
 
 @operator("reductions")

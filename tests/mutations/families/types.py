@@ -54,8 +54,10 @@ def no_such_type(seed: Seed):
 def no_such_type_attribute(seed: Seed):
     for n in ast.walk(seed.tree):
         if isinstance(n, ast.Attribute) and n.attr in ("float16", "float32", "int32") and seed.source(n.value) == "T":
+            s = seed.statement(n)
+            names = (s.targets[0].id,) if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) else ()
             for text in ("T.fp16", "T.double", "T.float_32"):
-                yield one(seed, n, seed.replace(n, text))
+                yield one(seed, n, seed.replace(n, text), follow=names)
 
 
 @operator("types")

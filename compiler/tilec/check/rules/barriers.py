@@ -158,6 +158,20 @@ def barrier_order(ctx: RuleContext):
             )
 
 
+@rule("cluster-barrier")
+def remote_arrival(ctx: RuleContext):
+    for place in ctx.facts.ops("mbarrier_arrive"):
+        op = place.stmt
+        assert isinstance(op, TileOp)
+        region = op.args.get("mbar")
+        if op.args.get("cta_id") is not None and isinstance(region, Region) and region.buffer.scope == BARRIER:
+            yield ctx.report(
+                f"{region.buffer.name} is a barrier of one block; another block can arrive at a T.alloc_cluster_barrier only",
+                op.span,
+                (f"{region.buffer.name}", region.buffer.span),
+            )
+
+
 # -- block-wide barriers -------------------------------------------------------------------------
 @rule("sync-divergence")
 def sync_divergence(ctx: RuleContext):

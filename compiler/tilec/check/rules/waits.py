@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...ir.buffer import GLOBAL, TMEM, Buffer, Region
-from ...ir.stmt import If, TileOp
+from ...ir.build import const_int
+from ...ir.stmt import For, If, TileOp, While
 from ..context import RuleContext
 from ..facts import OPAQUE, READ, Access, Place
 from ..registry import rule
@@ -66,19 +67,30 @@ def barrier_waits(ctx: RuleContext, barrier: Buffer) -> list[Place]:
     return found
 
 
+def _leaves_pending(wait: Place, copy: Place, copies: list[Place]) -> bool:
+    """Whether a T.ptx_wait_group(n) may pass before the copy is done: fewer than n copies were begun after it. In loops the copies of
+    other iterations count, so nothing is said about them."""
+    op = wait.stmt
+    allowed = const_int(op.args.get("count")) if isinstance(op, TileOp) else None
+    if not allowed or wait.inside(For, While) or any(c.inside(For, While) for c in copies):
+        return False
+    return sum(copy.order < c.order < wait.order for c in copies) < allowed
+
+
 @rule("async-copy-wait")
 def async_copy_wait(ctx: RuleContext):
     """T.async_copy completes at T.ptx_wait_group; before, its tile may still be written."""
     if is_ordered_elsewhere(ctx) or ctx.facts.ops("cp_async_barrier_noinc"):
         return
     waits = ctx.facts.ops("ptx_wait_group")
-    for place in ctx.facts.ops("async_copy"):
+    copies = ctx.facts.ops("async_copy")
+    for place in copies:
         op = place.stmt
         assert isinstance(op, TileOp)
         dst = op.args["dst"]
         if not isinstance(dst, Region) or ctx.is_blamed(dst.buffer):
             continue
-        reader = early_reader(ctx, dst.buffer, place, waits)
+        reader = early_reader(ctx, dst.buffer, place, [w for w in waits if not _leaves_pending(w, place, copies)])
         if reader is not None and reader.kind == READ:
             yield ctx.report(
                 f"{dst.buffer.name} is read while T.async_copy may still be writing it; T.ptx_wait_group(0) must "
