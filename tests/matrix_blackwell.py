@@ -62,6 +62,7 @@ def semantics(name: str):
 
 
 @semantics("tile_sync_threads")
+@semantics("tile_sync_named")
 def _sync(machine: Machine, lanes: list[int], args: Any) -> None:
     assert len(lanes) == min(32, machine.threads - lanes[0]), "block barrier while the warp diverges"
     chip(machine).unsynchronised -= set(lanes)

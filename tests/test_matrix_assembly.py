@@ -92,7 +92,7 @@ def test_a_whole_blackwell_program_assembles(tmp_path):
     op.args["mbar"] = Region(mbar, (const(0),), (const(1),), "element")
     A, B, C = (op.region(x).buffer for x in "ABC")
     ctx = Context(find("sm_100a"), 128, tensor_memory=tensor_memory.plan_tensor_memory((C,)))
-    ctx.shared_layouts.update({b: required_shared_layout(op, w, ctx.target) for w, b in (("A", A), ("B", B))})
+    ctx.shared_layouts.update({b: required_shared_layout(op, w, ctx.threads, ctx.target) for w, b in (("A", A), ("B", B))})
     ctx.phases[mbar] = phases = barriers.phase_array(mbar)
     local = buffer("C_local", (128, 64), "float32", FRAGMENT)
     copy = TileOp(None, "copy", {"src": whole(C), "dst": whole(local)})

@@ -64,7 +64,7 @@ class Kernel:
     def put(self, which: str, values: np.ndarray) -> None:
         """Write a shared operand as generic stores of all threads would: in its required layout, not yet fenced."""
         b = self.op.region(which).buffer
-        layout = self.ctx.shared_layouts.setdefault(b, required_shared_layout(self.op, which, SM100))
+        layout = self.ctx.shared_layouts.setdefault(b, required_shared_layout(self.op, which, self.ctx.threads, SM100))
         extents = b.static_shape()
         raw, stored = (
             encode(values, b.dtype),
@@ -333,7 +333,7 @@ def test_descriptors_agree_with_tilelang(op, instruction, a, b):
     shape = matrix_shape(op)
     assert select_atom(shape, SM100).descriptor == instruction
     for which, (leading, stride, layout) in (("A", a), ("B", b)):
-        tile = required_shared_layout(op, which, SM100)
+        tile = required_shared_layout(op, which, 128, SM100)
         mine = descriptor_strides(tile, shape.k_contiguous(which))
         assert mine[1] // 16 == stride and LAYOUT_TYPE[tile.width] == layout
         assert leading is None or mine[0] // 16 == leading

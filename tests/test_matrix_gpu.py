@@ -29,7 +29,7 @@ def this_gpu():
     if not torch.cuda.is_available() or shutil.which("nvcc") is None:
         pytest.skip("needs an NVIDIA GPU and nvcc")
     major, minor = torch.cuda.get_device_capability()
-    name = next((n for n in (f"sm_{major}{minor}a", f"sm_{major}{minor}") if n in TARGETS), None)
+    name = next((n for n in (f"sm_{major}{minor}", f"sm_{major}{minor}a") if n in TARGETS), None)
     return find(name or "sm_80"), f"{major}{minor}"
 
 

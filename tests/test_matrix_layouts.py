@@ -52,7 +52,7 @@ def assert_bijective(layout, threads):
     ],
 )
 def test_every_element_has_its_own_place(dtype, accum, M, N, threads, policy):
-    target = find("sm_90a")
+    target = find("sm_90")
     for transpose_A, transpose_B in itertools.product((False, True), repeat=2):
         op = gemm_op(M, N, 32, dtype, accum, transpose_A, transpose_B, policy)
         places = assert_bijective(accumulator_layout(op, threads, target), threads)
@@ -63,7 +63,7 @@ def test_every_element_has_its_own_place(dtype, accum, M, N, threads, policy):
 
 @pytest.mark.parametrize("dtype, accum", TYPES)
 def test_fragments_are_those_of_the_ptx_isa(dtype, accum):
-    target = find("sm_90a")
+    target = find("sm_90")
     mma = select_mma(dtype, dtype, accum, target)
     assert mma is not None and mma.k == K_OF[mma.a]
     M, N, K, threads = 64, 32, 2 * mma.k, 128
@@ -95,7 +95,7 @@ def test_fragments_are_those_of_the_ptx_isa(dtype, accum):
 
 def test_accumulator_of_one_product_is_the_operand_of_the_next_in_the_same_threads():
     """Attention: P = Q @ K^T in float32 becomes the 16-bit A of P @ V without leaving its thread."""
-    target = find("sm_90a")
+    target = find("sm_90")
     scores = accumulator_layout(gemm_op(64, 64, 64, "float16", "float32", False, True, "full_row"), 128, target)
     weights = operand_layout(gemm_op(64, 64, 64, "float16", "float32", False, False, "full_row"), "A", 128, target)
     for index in itertools.product(range(64), range(64)):

@@ -406,20 +406,29 @@ def swizzle_for(buffer: Buffer) -> Swizzle | None:
 
 def _shared_tiles(launch: Launch, state: LaunchState) -> None:
     viewed = {b.storage() for b in _all_buffers(launch) if b.view_of is not None}
-    for s in walk_statements(launch.body):
-        if not (isinstance(s, TileOp) and s.op in MATRIX_OPS):
-            continue
+    for s, threads in _matrix_statements(launch.body, state.threads):
         for which in ("A", "B"):
             b = s.region(which).buffer
             if not b.is_shared():
                 continue
-            required = required_shared_layout(s, which, state.target)
+            required = required_shared_layout(s, which, threads, state.target)
             if required is not None:
                 state.shared_layouts[b] = required
             elif b not in state.shared_layouts and b not in viewed:
                 layout = swizzle_for(b)
                 if layout is not None:
                     state.shared_layouts[b] = layout
+
+
+def _matrix_statements(body: Body, threads: int) -> list[tuple[TileOp, int]]:
+    """The matrix operations and how many threads run each."""
+    found: list[tuple[TileOp, int]] = []
+    for s in body:
+        if isinstance(s, TileOp) and s.op in MATRIX_OPS:
+            found.append((s, threads))
+        for inner in bodies(s):
+            found += _matrix_statements(inner, s.high - s.low if isinstance(s, Role) else threads)
+    return found
 
 
 def _all_buffers(launch: Launch) -> set[Buffer]:

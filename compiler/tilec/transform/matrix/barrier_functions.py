@@ -10,7 +10,7 @@ from .device import DeviceFunction, function
 _SHARED = "static_cast<unsigned int>(__cvta_generic_to_shared(barrier))"
 
 SYNC_THREADS = function("tile_sync_threads", "", "__syncthreads();")
-NAMED_BARRIER = function("tile_sync_named", "int barrier, int threads", 'asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");')
+NAMED_BARRIER = function("tile_sync_named", "unsigned int barrier, unsigned int threads", 'asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");')
 _LAST_BARRIER = 15  # a block has barriers 0 to 15 (PTX ISA, bar); users take the low numbers
 
 

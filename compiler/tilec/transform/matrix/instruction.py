@@ -14,6 +14,7 @@ from ...ir.buffer import TMEM
 from ...target.chips import Target
 from .partition import WarpGrid, warp_grid
 from .shape import MatrixShape
+from .wgmma import Wgmma, select_wgmma
 
 _PTX = {
     "float16": "f16",
@@ -73,16 +74,20 @@ def select_mma(a: str, b: str, c: str, target: Target) -> Mma | None:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How an operation runs: ``tcgen05``; mma.sync on a grid of warps; or, with neither, scalar multiply-adds."""
+    """How an operation runs: ``tcgen05``; ``wgmma``; mma.sync on a grid of warps; or, with none, scalar multiply-adds."""
 
     tcgen05: bool = False
     mma: Mma | None = None
     grid: WarpGrid | None = None
+    wgmma: Wgmma | None = None
 
 
 def plan(shape: MatrixShape, threads: int, target: Target) -> Plan:
     if shape.C.scope == TMEM:
         return Plan(tcgen05=True)
+    wgmma = select_wgmma(shape, threads, target)
+    if wgmma is not None:
+        return Plan(wgmma=wgmma)
     mma = select_mma(shape.A.dtype, shape.B.dtype, shape.C.dtype, target)
     grid = warp_grid(shape.M, shape.N, threads, shape.policy)
     return Plan(mma=mma, grid=grid) if mma and grid else Plan()

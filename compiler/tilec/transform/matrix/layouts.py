@@ -9,6 +9,7 @@ from __future__ import annotations
 from ...analysis.layout import REGISTER, THREAD, Digit, FragmentLayout, Replica
 from ...ir.stmt import TileOp
 from ...target.chips import Target
+from . import wgmma
 from .instruction import Mma, plan
 from .partition import TILE_M, TILE_N, WARP, WarpGrid
 from .shape import MatrixShape, matrix_shape
@@ -18,7 +19,9 @@ def accumulator_layout(op: TileOp, threads: int, target: Target) -> FragmentLayo
     """Where the elements of C are, for C in a fragment."""
     shape = matrix_shape(op)
     chosen = plan(shape, threads, target)
-    if chosen.mma and chosen.grid:
+    if chosen.wgmma:
+        layout = wgmma.accumulator(chosen.wgmma, shape.M, shape.N)
+    elif chosen.mma and chosen.grid:
         layout = mma_accumulator(shape.M, shape.N, chosen.grid)
     else:
         layout = scalar_accumulator(shape.M, shape.N, threads)
@@ -29,7 +32,9 @@ def operand_layout(op: TileOp, which: str, threads: int, target: Target) -> Frag
     """Where the elements of A or B (``which``) must be when it is a fragment; dimensions in the order it is stored."""
     shape = matrix_shape(op)
     chosen = plan(shape, threads, target)
-    if chosen.mma and chosen.grid:
+    if chosen.wgmma:
+        layout = wgmma.register_operand(chosen.wgmma, shape.M, shape.K)
+    elif chosen.mma and chosen.grid:
         layout = mma_operand(which, _outer(shape, which), shape.K, chosen.mma, chosen.grid)
     else:
         layout = scalar_operand(which, shape, threads)

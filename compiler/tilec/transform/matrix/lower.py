@@ -13,6 +13,7 @@ from .mma import lower_mma
 from .problem import MatrixProblem
 from .scalar import lower_scalar
 from .shape import MATRIX_OPS, MatrixShape, matrix_shape
+from .wgmma import lower_wgmma
 
 
 def lower_matrix_op(op: TileOp, ctx: MatrixContext) -> tuple[Stmt, ...]:
@@ -30,6 +31,8 @@ def lower_matrix_op(op: TileOp, ctx: MatrixContext) -> tuple[Stmt, ...]:
             "(T.alloc_fragment), or tensor memory (T.alloc_tmem) on Blackwell.",
             op.arg_spans.get("C", op.span),
         )
+    if chosen.wgmma:
+        return (*_clear(shape, ctx), *lower_wgmma(shape, chosen.wgmma, ctx))
     if chosen.mma and chosen.grid:
         return (*_clear(shape, ctx), *lower_mma(shape, chosen.mma, chosen.grid, ctx))
     return (*_clear(shape, ctx), *lower_scalar(shape, ctx))

@@ -1,4 +1,4 @@
-"""Shared tiles as tcgen05 reads them: the canonical layouts of the PTX ISA's shared-memory matrix descriptor.
+"""Shared tiles as wgmma and tcgen05 read them: the canonical layouts of the PTX ISA's shared-memory matrix descriptor.
 
 A row-major tile [rows, columns] is cut into panels ``width`` bytes wide (128, 64, 32, or 16 unswizzled), stored one
 after the other; within a panel, the 16-byte pieces of a row are exchanged by an XOR with the row's number. The same
@@ -89,13 +89,17 @@ def canonical_tile(rows: int, columns: int, dtype: str) -> CanonicalTile | None:
     return CanonicalTile(rows, columns, bits, widths[0]) if widths and rows % 8 == 0 and bits >= 8 else None
 
 
-def required_shared_layout(op: TileOp, which: str, target: Target) -> CanonicalTile | None:
-    """How the shared tile A or B must be stored for this operation; None if any storage will do.
+def required_shared_layout(op: TileOp, which: str, threads: int, target: Target) -> CanonicalTile | None:
+    """How the shared tile A or B must be stored for this operation by so many threads; None if any storage will do.
 
     mma.sync reads any storage that keeps 16 aligned bytes of a row together.
     """
+    from .wgmma import select_wgmma
+
     shape = matrix_shape(op)
     operand = shape.A if which == "A" else shape.B
+    if operand.region.buffer.is_shared() and select_wgmma(shape, threads, target) is not None:
+        return canonical_tile(operand.rows, operand.cols, operand.dtype)
     if shape.C.scope != TMEM or not operand.region.buffer.is_shared():
         return None
     extents = operand.region.buffer.static_shape()

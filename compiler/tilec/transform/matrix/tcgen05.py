@@ -194,7 +194,7 @@ def _operand(which: str, shape: MatrixShape, atom: Atom, ctx: MatrixContext) -> 
             "reads it from shared memory (A also from tensor memory).",
             span,
         )
-    tile = required_shared_layout(shape.op, which, ctx.target)
+    tile = required_shared_layout(shape.op, which, ctx.threads, ctx.target)
     assert tile is not None
     contiguous = shape.k_contiguous(which)
     offset, column = _start_offset(which, shape, atom, tile)
