@@ -137,7 +137,24 @@ def read_package(package: Path, version: str) -> Manifest | None:
         if not name.startswith("__"):
             language[name] = _better(entry, language.get(name))
     top_level = {**{n: e._replace(signature=None) for n, e in newest.top_level.items()}, **near.top_level}
-    return Manifest(version, language, top_level, dict(near.elsewhere_in), dict(near.pass_config_keys), str(package))
+    return Manifest(version, language, top_level, dict(near.elsewhere_in), pass_config_keys(package) or dict(near.pass_config_keys), str(package))
+
+
+def pass_config_keys(package: Path) -> dict[str, str]:
+    """The members of ``PassConfigKey`` and their texts, empty if they are not found."""
+    try:
+        tree = ast.parse((package / "transform" / "pass_config.py").read_text(encoding="utf-8", errors="replace"))
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    members = (s for c in tree.body if isinstance(c, ast.ClassDef) and c.name == "PassConfigKey" for s in c.body)
+    return {
+        s.targets[0].id: s.value.value
+        for s in members
+        if isinstance(s, ast.Assign)
+        and isinstance(s.targets[0], ast.Name)
+        and isinstance(s.value, ast.Constant)
+        and isinstance(s.value.value, str)
+    }
 
 
 def _better(read: Entry, shipped: Entry | None) -> Entry:

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import manifest
 from .manifest import Entry, Manifest
-from .static_names import read_package
+from .static_names import pass_config_keys, read_package
 from .storage import cache_folder, write_atomically
 
 _FORMAT = "1"
@@ -52,7 +52,8 @@ def _read(path: Path, package: Path, version: str) -> Manifest | None:
     try:
         data = json.loads(path.read_bytes())
         near = manifest.load(version)
-        return Manifest(version, _entries(data["language"]), _entries(data["top_level"]), near.elsewhere_in, near.pass_config_keys, str(package))
+        keys = pass_config_keys(package) or near.pass_config_keys
+        return Manifest(version, _entries(data["language"]), _entries(data["top_level"]), near.elsewhere_in, keys, str(package))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

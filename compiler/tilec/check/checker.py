@@ -19,6 +19,7 @@ from .diagnostic import ERROR, Diagnostic, Related
 from .facts import Facts
 from .merge import merge_instances, merge_targets
 from .own_targets import own_targets
+from .pass_configs import check_pass_configs
 from .registry import BY_NAME, program_rules
 from .settings import OFF, Settings
 from .suppress import ignores, suppressed, unused
@@ -222,6 +223,7 @@ def check_analysis(
     found += _elsewhere(check_kinds(analysis.api_calls, api, settings), found)
     if lowest is not None:
         found += above_lowest(analysis.api_uses, lowest, settings, found)
+    found += check_pass_configs(analysis.api_calls, api, settings)
     general = list(found)
     judge_ignores = settings.unused_ignores and bool(ignores(analysis.source))
     known: list[Any] = []  # kernels of which everything is known: elsewhere a comment may silence what is not seen here

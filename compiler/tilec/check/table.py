@@ -37,6 +37,7 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL211", "call-arity", JIT, "E", "A factory or kernel is called with the wrong arguments."),
     ("TL212", "jit-key-unhashable", JIT, "W", "A compile-time argument cannot be hashed."),
     ("TL213", "unbound-symbol", JIT, "E", "A run-time extent that no parameter of the kernel defines."),
+    ("TL214", "pass-config", JIT, "E", "No such pass configuration."),
 
     ("TL251", "python-syntax", PYTHON, "E", "Python syntax that kernels cannot contain."),
     ("TL252", "python-iterate-device", PYTHON, "E", "Iteration over a value that exists on the device only."),

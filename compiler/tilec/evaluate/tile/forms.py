@@ -17,9 +17,10 @@ _TYPES = {"int": "int", "float": "float", "bool": "bool"}
 class ApiCallForms:
     """One call of a name: the forms of its arguments, and where they are written."""
 
-    __slots__ = ("module", "name", "positional", "keywords", "node", "source", "caller")
+    __slots__ = ("module", "name", "positional", "keywords", "configs", "node", "source", "caller")
 
     def __init__(self, function: Api, positional: tuple[Form, ...], keywords: tuple[tuple[str, Form], ...], node: ast.Call, ev: Evaluator):
+        self.configs: tuple[tuple[str, str], ...] = ()  # the keys of pass_configs: ("member", name) or ("text", key)
         self.module = function.module
         self.name = function.name
         self.positional = positional
@@ -39,6 +40,13 @@ class ApiCallForms:
             place = next((k.value for k in self.node.keywords if k.arg == argument), self.node)
         return self.source.span(place, self.caller)
 
+    def config_span(self, index: int) -> Span:
+        """The place of a key of pass_configs."""
+        given = next((k.value for k in self.node.keywords if k.arg == "pass_configs"), self.node.args[0] if self.node.args else self.node)
+        keys = given.keys if isinstance(given, ast.Dict) else []
+        key = keys[index] if len(keys) == len(self.configs) else None
+        return self.source.span(key or given, self.caller)
+
 
 def record_call(ev: Evaluator, function: Api, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None) -> None:
     """Remember a call's forms. Calls under unknown conditions may never happen and are left out."""
@@ -50,7 +58,16 @@ def record_call(ev: Evaluator, function: Api, args: list[Any], kwargs: dict[str,
     keywords = tuple((k, form_of(v)) for k, v in kwargs.items())
     key = (id(node), function, positional, keywords)
     if key not in ev.api_calls:
-        ev.api_calls[key] = ApiCallForms(function, positional, keywords, node, ev)
+        made = ev.api_calls[key] = ApiCallForms(function, positional, keywords, node, ev)
+        configs = kwargs.get("pass_configs") or (args[0] if function.name == "annotate_pass_configs" and args else None)
+        if isinstance(configs, dict):
+            made.configs = tuple(_config_key(k) for k in configs)
+
+
+def _config_key(key: Any) -> tuple[str, str]:
+    if isinstance(key, Api) and key.module.endswith("PassConfigKey"):
+        return "member", key.name
+    return ("text", key) if isinstance(key, str) else ("", "")
 
 
 def form_of(value: Any) -> Form:
