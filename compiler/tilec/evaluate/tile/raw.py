@@ -17,7 +17,7 @@ INSTRUCTIONS = (
     "ptx_tcgen05_mma_blockscaled_ss", "ptx_tcgen05_mma_ss", "ptx_tcgen05_mma_ts", "ptx_wgmma_rs", "ptx_wgmma_sp_rs", "ptx_wgmma_sp_ss",
     "ptx_wgmma_ss", "ptx_cp_async", "ptx_cp_async_barrier", "ptx_cp_async_bulk", "ptx_arrive_barrier", "ptx_arrive_barrier_expect_tx",
     "ptx_init_barrier_thread_count", "ptx_wait_barrier", "create_barriers", "tvm_bmma_sync", "tvm_fill_fragment", "tvm_load_matrix_sync",
-    "tvm_mma_sync", "tvm_store_matrix_sync", "tvm_thread_allreduce", "tvm_storage_sync", "initialize_wgmma_descriptor",
+    "tvm_mma_sync", "tvm_store_matrix_sync", "tvm_storage_sync", "initialize_wgmma_descriptor",
     "initialize_tcgen05_descriptor", "increase_descriptor_offset", "call_packed", "call_cpacked", "tvm_call_packed", "tvm_call_cpacked",
     "create_tma_descriptor", "tma_load", "tma_load_2sm", "ret", "tvm_throw_last_error", "start_profile_intrinsic", "end_profile_intrinsic",
 )
@@ -42,6 +42,6 @@ for _name in INSTRUCTIONS:
     _instruction(_name)
 
 # Objects that say something to TIR and nothing to the tile program.
-for _name, _signature in (("comm_reducer", "combiner identity"), ("StringImm", "value span="), ("type_annotation", "dtype"),
+for _name, _signature in (("StringImm", "value span="), ("type_annotation", "dtype"),
                           ("CommReducer", "lhs rhs result identity_element span="), ("target", "target_config host=")):
     api(_name, _signature)(lambda ev, b: unknown(f"T.{b.name}"))

@@ -18,8 +18,8 @@ HANDLERS: dict[tuple[str, str], tuple[Signature, Any]] = {}  # (module, name) ->
 _LANGUAGE = "tilelang.language"
 RECORDED = (_LANGUAGE, "tilelang")  # modules of which calls are checked against signatures
 _PARTS = (
-    "alloc", "annotations", "atomics", "blockscaled", "clusters", "intrinsics", "jit", "launch", "layouts", "loops", "movement", "operators",
-    "pointers", "random", "raw", "reducers", "scalar", "schedules", "signature", "sparse", "sync", "threads", "tir",
+    "alloc", "allreduce", "annotations", "atomics", "blockscaled", "clusters", "intrinsics", "jit", "launch", "layouts", "loops", "movement", "operators",
+    "pointers", "random", "raw", "reducers", "scalar", "schedules", "signature", "sparse", "sync", "threads", "tir", "tir_buffers",
 )
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import math
 from typing import Any
 
@@ -55,7 +56,7 @@ def _float_function(name: str) -> Any:
         attrs = _rounding(ev, b, name, value.dtype) if name.startswith("ieee") else {}
         if not dtypes.is_float(value.dtype):
             value = build.cast(value, "float32")
-        return build.call(name, (value,), value.dtype, b.span)
+        return build.call(name, (value,), value.dtype, b.span, **attrs)
 
     return handler
 
@@ -77,7 +78,7 @@ def _binary_float(name: str) -> Any:
         attrs = _rounding(ev, b, name, x.dtype) if name.startswith("ieee") else {}
         if not dtypes.is_float(x.dtype):
             x, y = build.cast(x, "float32"), build.cast(y, "float32")
-        return build.call("pow" if name == "power" else name, (x, y), x.dtype, b.span)
+        return build.call("pow" if name == "power" else name, (x, y), x.dtype, b.span, **attrs)
 
     return handler
 
@@ -317,8 +318,23 @@ def all_of(ev: Evaluator, b: Bound) -> Any:
     return _quantifier(ev, b, "all_of")
 
 
+_MOST_TESTED = 256  # elements
+
+
 def _quantifier(ev: Evaluator, b: Bound, name: str) -> Any:
-    return Unknown("bool", b.span, f"T.{name}")
+    """The elements of a slice joined by and, or or; a slice of run-time size or many elements is not known."""
+    from .elements import to_region
+
+    region = to_region(b["buffer"])
+    extents = None if region is None else [build.const_int(e) for e in region.extents]
+    if region is None or not extents or None in extents or math.prod(extents) > _MOST_TESTED:  # type: ignore[arg-type]
+        return Unknown("bool", b.span, f"T.{name}")
+    result: Any = None
+    for place in itertools.product(*(range(e) for e in extents)):  # type: ignore[arg-type]
+        load = Load(region.dtype, b.span, region.buffer, tuple(m + p for m, p in zip(region.mins, place)))
+        one = load if region.dtype == "bool" else build.binary("ne", load, build.const(0, region.dtype), b.span)
+        result = one if result is None else build.binary("and" if name == "all_of" else "or", result, one, b.span)
+    return result
 
 
 @api("likely", "cond span=")
