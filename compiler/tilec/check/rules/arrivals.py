@@ -75,6 +75,7 @@ def _check(ctx: RuleContext, buffer: Buffer, index: int, accesses: list[Access])
         buffer.span,
         ("the arrival", others[0].stmt.span),
         ("the wait", waits[0].stmt.span),
+        severity="warning" if total > count and any(map(_adds_bytes, accesses)) else None,  # the bytes hold the phase open
         buffer=buffer,
     )
 
