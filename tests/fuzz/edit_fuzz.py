@@ -22,8 +22,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import edits  # noqa: E402
-import untouched  # noqa: E402
+import edits
+import untouched
 
 LIMIT = 2.0
 LARGEST = 60_000  # characters; larger files are for the benchmarks

@@ -8,7 +8,6 @@ from seed import Seed
 
 from . import one, operator
 
-
 UNCOMPARED = "TileLang does not compare the shapes of a transposition: elements are lost or left as they were"
 
 

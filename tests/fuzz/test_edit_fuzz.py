@@ -1,0 +1,102 @@
+"""Random edits of the examples: no exception, no hang, no other diagnostic in kernels that were left alone. ``edit_fuzz.py`` does it for hours."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import edit_fuzz  # noqa: E402
+import edits  # noqa: E402
+import untouched  # noqa: E402
+
+ROOT = HERE.parents[1]
+TWO_KERNELS = '''import tilelang
+import tilelang.language as T
+
+BLOCK = 128
+
+
+@tilelang.jit(out_idx=[-1])
+def doubled(N):
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(T.ceildiv(N, BLOCK), threads=128) as bx:
+            for i in T.Parallel(BLOCK):
+                B[bx * BLOCK + i] = A[bx * BLOCK + i] * 2.0
+
+    return main
+
+
+@tilelang.jit(out_idx=[-1])
+def faulty(N):
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(T.ceildiv(N, 64), threads=2048) as bx:
+            for i in T.Parallel(64):
+                B[bx * 64 + i] = A[bx * 64 + i] + 1.0
+
+    return main
+
+
+doubled(1024)
+faulty(1024)
+'''
+
+
+@pytest.fixture(scope="module")
+def originals():
+    return edit_fuzz.load([ROOT / "examples"])
+
+
+EDITS = st.builds(
+    edits.Edit,
+    kind=st.sampled_from(edits.KINDS),
+    where=st.floats(0, 1),
+    other=st.floats(0, 1),
+    amount=st.sampled_from((1, 2, 3, 8, 20)),
+    text=st.sampled_from(edits.SNIPPETS) | st.text(max_size=8),
+)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(data=st.data(), changes=st.lists(EDITS, min_size=1, max_size=4))
+def test_edits_of_the_examples(originals, data, changes):
+    original = data.draw(st.sampled_from(originals))
+    text = original.text
+    for change in changes:
+        text = edits.apply(change, text)
+    failure = edit_fuzz.judge(original, text)
+    assert failure is None, f"{failure.kind}\n{failure.detail}\n{text}"
+
+
+def test_a_kernel_that_was_left_alone_is_recognised():
+    before = untouched.check("k.py", TWO_KERNELS)
+    assert {k: len(v.reports) for k, v in before.kernels.items()} == {"doubled": 0, "faulty": 1}
+    after = untouched.check("k.py", TWO_KERNELS.replace("* 2.0", "* )"))
+    assert untouched.differences(before, after) == []
+    assert after.kernels["faulty"].surroundings == before.kernels["faulty"].surroundings
+
+
+def test_what_a_kernel_depends_on_counts():
+    before = untouched.check("k.py", TWO_KERNELS)
+    after = untouched.check("k.py", TWO_KERNELS.replace("BLOCK = 128", "BLOCK = -128"))
+    assert after.kernels["doubled"].surroundings != before.kernels["doubled"].surroundings
+    assert after.kernels["faulty"].surroundings == before.kernels["faulty"].surroundings
+
+
+def test_another_diagnostic_in_an_untouched_kernel_is_a_failure():
+    before = untouched.check("k.py", TWO_KERNELS)
+    after = untouched.check("k.py", TWO_KERNELS)
+    after.kernels["faulty"].reports = frozenset()
+    assert len(untouched.differences(before, after)) == 1
+
+
+def test_reducing_keeps_the_failure():
+    assert edit_fuzz.shrink(list(range(40)), lambda kept: {7, 23} <= set(kept), end=float("inf")) == [7, 23]
