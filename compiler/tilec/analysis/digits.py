@@ -13,7 +13,7 @@ from .bounds import Ranges
 from .layout import THREAD, Digit, FragmentLayout
 
 
-@dataclass(slots=True)
+@dataclass(repr=False)
 class Part:
     """``weight * ((digit // below) % extent)``, where ``digit`` is a digit of the loop's layout; or, without one, an opaque
     term of value 0 .. extent - 1."""
@@ -35,7 +35,7 @@ class Part:
         return self.digit.scale * self.below
 
 
-@dataclass(slots=True)
+@dataclass(repr=False)
 class DigitSum:
     parts: tuple[Part, ...]
     constant: int = 0

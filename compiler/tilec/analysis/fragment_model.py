@@ -24,7 +24,7 @@ from .tile_loops import Collector, LoopOp, Operator, OtherOp, ProductOp, fragmen
 Wanted = list[tuple[str, Buffer, FragmentLayout]]
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class Outcome:
     clashes: list[Clash]
     undefined: set[Buffer]

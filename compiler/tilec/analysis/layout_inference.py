@@ -62,7 +62,7 @@ class Clash(Exception):
         self.state: State | None = None
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class State:
     layouts: Known = field(default_factory=dict)
     loops: dict[int, FragmentLayout | None] = field(default_factory=dict)  # by operator; None: not known

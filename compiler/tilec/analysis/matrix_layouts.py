@@ -15,7 +15,7 @@ MMA, WGMMA = "mma.sync", "wgmma"
 POLICIES = ("square", "full_row", "full_col")
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class Product:
     """One matrix product as the layouts see it. ``bits``: of an element of A and B. ``m``, ``n``: warps along M and N."""
 

@@ -11,7 +11,7 @@ from ..ir.expr import Expr, Unknown, Var
 from ..ir.expr import walk as walk_expr
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class Address:
     """``steps``: elements a variable's unit moves the address by. ``nonlinear``: variables inside other terms.
     ``alignment``: what divides the constant and the terms that are no loop variable (0: there are none)."""

@@ -21,7 +21,7 @@ from .placement import Space
 MEMORY = (GLOBAL, SHARED, SHARED_DYN)
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class Access:
     """A fragment in a loop: one pattern of indices for all its uses there."""
 
@@ -33,14 +33,14 @@ class Access:
     writes: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class MemoryAccess:
     buffer: Buffer
     indices: tuple[Expr, ...]
     writes: bool
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class LoopOp:
     """``known``: everything that matters was understood. ``scalar``: one statement without conditions or calls."""
 
@@ -62,7 +62,7 @@ class LoopOp:
         return len(access.indices) == len(self.variables) and all(i is v for i, v in zip(access.indices, self.variables))
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class ProductOp:
     stmt: TileOp
     known: bool = True
@@ -71,7 +71,7 @@ class ProductOp:
         return [r.buffer for r in (self.stmt.args.get(n) for n in "ABC") if isinstance(r, Region) and r.buffer.scope == FRAGMENT]
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class ReduceOp:
     stmt: TileOp
     src: Buffer
@@ -83,7 +83,7 @@ class ReduceOp:
         return [b for b in (self.src, self.dst) if b.scope == FRAGMENT]
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class OtherOp:
     """``places``: it may give its fragments layouts in a way that is not modelled here."""
 

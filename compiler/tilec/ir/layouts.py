@@ -8,7 +8,7 @@ from .buffer import Buffer
 from .expr import Expr, Var
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False)
 class LayoutValue:
     """``kind``: ``layout``, ``fragment`` or ``swizzled`` (a helper's; ``buffer``: the one it was made for).
 

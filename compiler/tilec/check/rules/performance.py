@@ -25,7 +25,7 @@ WARP, BANKS, BANK_BYTES, SECTOR, WIDEST = 32, 32, 4, 32, 16
 SHARED_SCOPES = (SHARED, SHARED_DYN)
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class Use:
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -103,7 +103,7 @@ def _no_vector(use: Use, var: Var, extent: int) -> str | None:
 
 
 # -- copies and parallel loops -----------------------------------------------------------------------------------------
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class Spread:
     """A loop over global and shared memory that is shared out over the threads as such, no fragment deciding."""
 
