@@ -6,7 +6,7 @@ from __future__ import annotations
 from ...ir import dtypes
 from ...ir.buffer import FRAGMENT, TMEM, Region
 from ...ir.build import const_int
-from ...ir.stmt import TileOp
+from ...ir.stmt import For, TileOp
 from ...target.chips import Target
 from ..context import RuleContext
 from ..facts import argument_span, thread_count
@@ -64,6 +64,35 @@ def wgmma_partition(ctx: RuleContext):
                 "(each warpgroup takes multiples of 64 rows and 8 columns)",
                 g.op.span,
                 ("the launch", g.place.launch.span if g.place.launch else None),
+            )
+
+
+@rule("gemm-dtype", per_target=True)
+def mixed_signs(ctx: RuleContext):
+    """Only wgmma multiplies signed with unsigned bytes."""
+    for g in gemms(ctx):
+        threads = thread_count(g.place.launch)
+        if ctx.target is None or ctx.target.kind != "cuda" or {g.A.dtype, g.B.dtype} != {"int8", "uint8"} or threads is None:
+            continue
+        if g.C.buffer.scope == FRAGMENT and g.op.op == "gemm" and g.M is not None and not takes_wgmma(g, ctx.target, threads):
+            yield ctx.report(
+                f"{g.name}: A is {g.A.dtype}, B is {g.B.dtype}; the warp-level instructions take one type", g.op.span
+            )
+
+
+@rule("gemm-fp64-tma", per_target=True)
+def fp64_pipeline(ctx: RuleContext):
+    """The swizzle of float64 tiles is none that a tensor map describes (TileLang 0.1.15, LowerTileOp)."""
+    for g in gemms(ctx):
+        loop = next((p for p in reversed(g.place.parents) if isinstance(p, For) and p.kind == "pipelined"), None)
+        if ctx.target is None or not ctx.target.tma or loop is None or g.A.dtype != "float64":
+            continue
+        if g.C.buffer.scope == FRAGMENT and (const_int(loop.attrs.get("num_stages")) or 0) > 0:
+            yield ctx.report(
+                f"{g.name} of float64 in a pipelined loop: on {ctx.target.name} TileLang 0.1.15 cannot copy its tiles by tensor maps; "
+                "use num_stages=0",
+                g.op.span,
+                ("the loop", loop.span),
             )
 
 
