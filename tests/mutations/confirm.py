@@ -20,20 +20,20 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from generate import mutants
+from generate import PER_FAMILY, mutants
 from mutant import Mutant
 from oracle import Oracle
 
 VERDICTS = Path(__file__).resolve().parent / "confirmed.json"
 
 
-def read() -> dict[str, dict[str, Any]]:
-    return json.loads(VERDICTS.read_text(encoding="utf-8")) if VERDICTS.is_file() else {}
+def read(path: Path = VERDICTS) -> dict[str, dict[str, Any]]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def write(verdicts: dict[str, dict[str, Any]]) -> None:
+def write(verdicts: dict[str, dict[str, Any]], path: Path = VERDICTS) -> None:
     lines = [f"{json.dumps(k)}: {json.dumps(verdicts[k])}" for k in sorted(verdicts)]
-    VERDICTS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 def interpreted(text: str) -> tuple[str, str]:
@@ -64,8 +64,11 @@ def main() -> int:
     parser.add_argument("family", nargs="*")
     parser.add_argument("--all", action="store_true", help="also those that have a verdict")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--salt", default="", help="other mutants than the recorded ones; with --out")
+    parser.add_argument("--number", type=int, default=PER_FAMILY, help="of mutants a family")
+    parser.add_argument("--out", type=Path, default=VERDICTS)
     options = parser.parse_args()
-    verdicts, every = read(), mutants()
+    verdicts, every = read(options.out), mutants(options.salt, options.number)
     verdicts = {m.key: verdicts[m.key] for m in every if m.key in verdicts and verdicts[m.key]["digest"] == m.digest}
     todo = [m for m in every if (not options.family or m.family in options.family) and (options.all or m.key not in verdicts)]
     lock = threading.Lock()
@@ -84,7 +87,7 @@ def main() -> int:
                     verdicts[mutant.key] = verdict
                     print(f"{len(todo) - len(queue)}/{len(todo)} {mutant.key}: {verdict['verdict']} {verdict.get('stage', '')} {verdict.get('message', '')[:110]}", flush=True)
                     if len(queue) % 20 == 0:
-                        write(verdicts)
+                        write(verdicts, options.out)
         oracle.close()
 
     threads = [threading.Thread(target=work) for _ in range(options.jobs)]
@@ -92,7 +95,7 @@ def main() -> int:
         t.start()
     for t in threads:
         t.join()
-    write(verdicts)
+    write(verdicts, options.out)
     return 0
 
 

@@ -20,27 +20,28 @@ PER_FAMILY = 30
 Proposal = tuple[Seed, str, str, int, Mutation]
 
 
-def mutants(seeds: list[Seed] | None = None) -> list[Mutant]:
-    seeds = seeds if seeds is not None else load_seeds()
+def mutants(salt: str = "", number: int = PER_FAMILY) -> list[Mutant]:
+    """``number`` mutants a family; another ``salt`` gives others."""
+    seeds = load_seeds()
     found: list[Mutant] = []
     texts: set[tuple[str, str]] = set()
     for family, operators in families.load().items():
-        offered = {name: proposals(family, name, function, seeds) for name, function in operators.items()}
-        found += chosen(offered, texts)
+        offered = {name: proposals(family, name, function, seeds, salt) for name, function in operators.items()}
+        found += chosen(offered, texts, number)
     return found
 
 
-def proposals(family: str, name: str, function: families.Function, seeds: list[Seed]) -> list[Proposal]:
+def proposals(family: str, name: str, function: families.Function, seeds: list[Seed], salt: str) -> list[Proposal]:
     """What an operator offers for the seeds, in an order that is mixed but always the same."""
     made = [(seed, family, name, number, mutation) for seed in seeds for number, mutation in enumerate(function(seed))]
-    random.Random(f"{family}/{name}").shuffle(made)
+    random.Random(f"{salt}{family}/{name}").shuffle(made)
     return made
 
 
-def chosen(offered: dict[str, list[Proposal]], texts: set[tuple[str, str]]) -> list[Mutant]:
+def chosen(offered: dict[str, list[Proposal]], texts: set[tuple[str, str]], number: int) -> list[Mutant]:
     """Round by round one mutant of every operator."""
     taken: list[Mutant] = []
-    while len(taken) < PER_FAMILY and any(offered.values()):
+    while len(taken) < number and any(offered.values()):
         for queue in offered.values():
             while queue:
                 mutant = make(*queue.pop())
@@ -48,7 +49,7 @@ def chosen(offered: dict[str, list[Proposal]], texts: set[tuple[str, str]]) -> l
                     texts.add((mutant.text, mutant.target))
                     taken.append(mutant)
                     break
-    return taken[:PER_FAMILY]
+    return taken[:number]
 
 
 def main() -> int:

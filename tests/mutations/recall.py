@@ -11,8 +11,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from checked import hits, reports, shown
-from confirm import read
-from generate import mutants
+from confirm import VERDICTS, read
+from generate import PER_FAMILY, mutants
 from mutant import Mutant
 
 
@@ -33,10 +33,10 @@ class Family:
         return len(self.found) / self.wrong if self.wrong else 1.0
 
 
-def measure(wanted: list[str] | None = None) -> dict[str, Family]:
+def measure(wanted: list[str] | None = None, salt: str = "", number: int = PER_FAMILY, recorded: Path = VERDICTS) -> dict[str, Family]:
     families: dict[str, Family] = defaultdict(Family)
-    verdicts = read()
-    for m in mutants():
+    verdicts = read(recorded)
+    for m in mutants(salt, number):
         if wanted and m.family not in wanted:
             continue
         family = families[m.family]
@@ -70,8 +70,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("family", nargs="*")
     parser.add_argument("--misses", type=Path, help="write what was missed and whom it accuses to this file")
+    parser.add_argument("--salt", default="")
+    parser.add_argument("--number", type=int, default=PER_FAMILY)
+    parser.add_argument("--recorded", type=Path, default=VERDICTS, help="the verdicts that confirm.py wrote")
     options = parser.parse_args()
-    families = measure(options.family)
+    families = measure(options.family, options.salt, options.number, options.recorded)
     for name, f in families.items():
         print(f"{name:11} wrong {f.wrong:3} found {len(f.found):3} recall {f.recall:6.1%}  right {f.silent + len(f.accused):3} accused {len(f.accused)}  stale {len(f.stale)}")
     if options.misses:

@@ -59,9 +59,8 @@ def allocated_outside(seed: Seed):
 
 def element_accesses(seed: Seed):
     """Subscripts with plain indices inside the kernel, with the allocation's scope (None: a tensor)."""
-    parallel = [s for s in seed.statements(ast.For, ast.Assign, ast.Expr)]
     seen = set()
-    for s in parallel:
+    for s in seed.statements(ast.For, ast.Assign, ast.Expr):
         for n in ast.walk(s):
             if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and n not in seen:
                 seen.add(n)
