@@ -72,7 +72,7 @@ def _all_together(accesses) -> bool:
 
 def _events(buffer: Buffer, accesses) -> list[Event] | None:
     """What happens to the barriers of an array, in order; None if that is not certain."""
-    by_stmt = {}
+    by_stmt: dict[int, Access] = {}
     for a in accesses:
         by_stmt.setdefault(id(a.stmt), a)
     events: list[Event] = []
