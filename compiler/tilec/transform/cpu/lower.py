@@ -114,6 +114,8 @@ def _has_global_atomics(s: Launch) -> bool:
 def _alloc(s: Alloc, ctx: Context, program: TileProgram) -> Body:
     if s.buffer.scope in (BARRIER, CLUSTER_BARRIER):
         return ()
+    if s.buffer.scope == GLOBAL and s.buffer.view_of is None:
+        raise LoweringError(f"{s.buffer.name} is global memory that is no parameter of the kernel, which cannot be compiled yet", s.span, "unsupported")
     if s.buffer.view_of is None and s.buffer.static_shape() is None:
         raise LoweringError(f"{s.buffer.name} has an extent that is not a constant", s.span, "alloc-symbolic")
     return (s,)

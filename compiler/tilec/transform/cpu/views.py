@@ -30,6 +30,9 @@ def resolve_views(body: Body) -> Body:
 
 
 def _check(s: Alloc) -> None:
+    if s.buffer.strides is not None:
+        raise LoweringError(f"Views with strides of their own ({s.buffer.name}) cannot be compiled yet; index {s.buffer.storage().name} instead.", s.span,
+                            "unsupported")
     own, storage = s.buffer.dtype, s.buffer.storage().dtype
     whole_bytes = all(t != "bool" and dtypes.bits(t) >= 8 for t in (own, storage))
     if own != storage and (not whole_bytes or dtypes.bits(own) != dtypes.bits(storage)):
