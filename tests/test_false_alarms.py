@@ -228,6 +228,11 @@ def test_kernels_for_other_targets_are_not_judged_by_the_rules_of_cuda(text):
     assert diagnostics(SHARED_ACCUMULATOR + text) == []
 
 
+@pytest.mark.parametrize("text", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_nor_where_the_user_names_a_cuda_target_for_the_whole_run(text):
+    assert check(SHARED_ACCUMULATOR + text, ("sm_90a",), explicit=True) == []
+
+
 @pytest.mark.parametrize("call", ['tilelang.compile(gemm(), target="cuda")', "tilelang.compile(gemm())"])
 def test_on_cuda_the_same_kernel_is_faulty(call):
     assert [d.name for d in diagnostics(f"{SHARED_ACCUMULATOR}\ndef test_cuda():\n    {call}\n")] == ["gemm-operand-scope"]

@@ -18,7 +18,7 @@ from .context import RuleContext
 from .diagnostic import ERROR, Diagnostic, Related
 from .facts import Facts
 from .merge import merge_instances, merge_targets
-from .own_targets import own_targets
+from .own_targets import elsewhere, own_targets
 from .pass_configs import check_pass_configs
 from .registry import BY_NAME, program_rules
 from .settings import OFF, Settings
@@ -241,7 +241,7 @@ def check_analysis(
                 continue
             if instance.function.kind == "plain":  # a function that is no factory may keep its prim_func to itself
                 program.attrs["problems"] = [p for p in program.attrs.get("problems", ()) if p.rule != "missing-return"]
-            diagnostics = check_program(program, targets, api, settings, explicit)
+            diagnostics = check_program(program, elsewhere(program) or targets, api, settings, explicit)
             by_instance.append((instance, [replace(d, kernel=kernel.qualname) for d in diagnostics]))
         if complete and by_instance:
             known.append(kernel)

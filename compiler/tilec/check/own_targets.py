@@ -16,6 +16,12 @@ def own_targets(program: TileProgram, candidates: tuple[Target, ...]) -> tuple[T
     return candidates if len(known) < len(found) else tuple(dict.fromkeys(known))
 
 
+def elsewhere(program: TileProgram) -> tuple[Target, ...]:
+    """The targets of a kernel that its file compiles for nothing but other makers' GPUs or the CPU: it is not meant for the user's choice."""
+    found = own_targets(program, ()) if program.attrs.get("targets") else ()
+    return () if any(t.kind == "cuda" for t in found) else found
+
+
 def _target(name: Any) -> Target | None:
     """None for "cuda" of no certain generation."""
     if isinstance(name, dict):
