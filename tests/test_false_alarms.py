@@ -61,6 +61,43 @@ def pad(A: T.Tensor((60, 60), T.int32), B: T.Tensor((64, 64), T.int32)):
         T.copy(A[0:64, 0:64], tile)
         T.copy(tile, B)
 ''',
+    "a value whose meaning is not modelled": '''
+@T.prim_func
+def total(A: T.Tensor((32,), T.float32), C: T.Tensor((1,), T.float32)):
+    with T.Kernel(1, threads=32):
+        tx = T.get_thread_binding(0)
+        mine, out = T.alloc_local((1,), T.float32), T.alloc_local((1,), T.float32)
+        mine[0] = A[tx]
+        with T.attr(T.comm_reducer(lambda x, y: x + y, [T.float32(0)]), "reduce_scope", T.reinterpret(T.uint64(0), dtype="handle")):
+            T.evaluate(T.tvm_thread_allreduce(T.uint32(1), mine[0], True, out[0], tx, dtype="handle"))
+        C[0] = out[0]
+''',
+    "a variable that T.let binds": '''
+@T.prim_func
+def shift(A: T.Tensor((64,), T.float32), B: T.Tensor((64,), T.float32)):
+    with T.Kernel(2, threads=32) as bx:
+        begin = T.int32()
+        T.let(begin, bx * 32)
+        for i in T.Parallel(32):
+            B[begin + i] = A[begin + i]
+''',
+    "asynchronous copies of a schedule": '''
+@T.prim_func
+def staged(A: T.Tensor((64, 64), T.float16), B: T.Tensor((64, 64), T.float16)):
+    with T.Kernel(1, threads=128):
+        tile = T.alloc_shared((64, 64), T.float16)
+        T.annotate_ws_schedule(T.WSSchedule(num_warps=4, roles=[], pipelines=[], scopes=[]))
+        T.async_copy(A[0:64, 0:64], tile)
+        T.copy(tile, B)
+''',
+    "rows of tensor memory that a layout places": '''
+@T.prim_func
+def stacked(A: T.Tensor((256, 64), T.float32)):
+    with T.Kernel(1, threads=128):
+        acc = T.alloc_tmem((256, 64), T.float32)
+        T.annotate_layout({acc: T.Layout((256, 64), lambda i, j: [i % 128, (i // 128) * 64 + j])})
+        T.evaluate(acc[0, 0])
+''',
     "a helper that returns or raises": '''
 def size(names):
     for name in open(names):
@@ -165,6 +202,44 @@ def test_keyword():
     with pytest.raises(TypeError):
         T.gemm(None, None, None, no_such_keyword=True)
 ''',
+    "written where an exception is expected": '''
+def test_reducer():
+    with pytest.raises(AssertionError, match="integer"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), T.float32)):
+            with T.Kernel(1, threads=32):
+                own = T.alloc_local((32,), T.float32)
+                for i in T.Parallel(32):
+                    own[i] = A[i]
+''',
+    "written in a try that must not end": '''
+def test_refused():
+    try:
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), T.float32)):
+            with T.Kernel(1, threads=32):
+                own = T.alloc_local((32,), T.float32)
+                for i in T.Parallel(32):
+                    own[i] = A[i]
+
+        raise AssertionError("an error is expected")
+    except ValueError:
+        pass
+''',
+    "a local prim_func handed on": '''
+def test_refused():
+    @T.prim_func
+    def main(A: T.Tensor((8,), T.float32)):
+        with T.Kernel(1, threads=32):
+            own = T.alloc_local((32,), T.float32)
+            for i in T.Parallel(32):
+                own[i] = A[i]
+
+    with pytest.raises(ValueError):
+        apply_passes(main)
+''',
     "a call that does not bind": REFUSED + '''
 def test_call():
     with pytest.raises(TypeError):
@@ -196,6 +271,13 @@ import torch
 def run():
     kernel = tilelang.compile(gemm(), out_idx=[2])
     return kernel(torch.empty(64, 64, device="mps"), torch.empty(64, 64, device="mps"))
+''',
+    "in a file about AMD's chips": '''
+def is_rdna():
+    return "gfx11" in tilelang.get_device_name()
+
+def run():
+    return tilelang.compile(gemm(), out_idx=[2])
 ''',
     "through a helper": '''
 def build(target):
