@@ -204,11 +204,13 @@ def check_analysis(
     explicit: bool = True,
     programs: Any = None,
     lowest: Api | None = None,
+    assumed: bool = False,
 ) -> list[Diagnostic]:
     """The diagnostics of a file: its syntax, its API uses, its kernels at all their instances.
 
     ``programs``: ``(kernel, instance) -> TileProgram`` for callers that keep programs; by default they are made here.
     ``lowest``: the oldest release that the project promises to work with, where it is another than ``api``.
+    ``assumed``: ask for the programs of assumed instances too, which are not checked (for counting what is analysed).
     """
     from ..evaluate import instantiate
     from .api_rules import check_api
@@ -221,9 +223,9 @@ def check_analysis(
         *problem_diagnostics(analysis.problems, settings),
     ]
     found += _elsewhere(check_kinds(analysis.api_calls, api, settings), found)
+    found += check_pass_configs(analysis.api_calls, api, settings)
     if lowest is not None:
         found += above_lowest(analysis.api_uses, lowest, settings, found)
-    found += check_pass_configs(analysis.api_calls, api, settings)
     general = list(found)
     judge_ignores = settings.unused_ignores and bool(ignores(analysis.source))
     known: list[Any] = []  # kernels of which everything is known: elsewhere a comment may silence what is not seen here
@@ -231,6 +233,8 @@ def check_analysis(
         by_instance = []
         complete = judge_ignores
         for instance in kernel.instances:
+            if instance.is_assumed() and not assumed:
+                continue
             program = make(kernel, instance)
             if program is None or instance.is_assumed():
                 continue
