@@ -48,13 +48,13 @@ def product(M, N, K, threads=128, dtype="float16", accumulate="float32", transpo
 
 
 CASES = [
-    dict(M=64, N=64, K=64), dict(M=128, N=128, K=64, threads=256), dict(M=64, N=8, K=16, transpose_B=True), dict(M=192, N=24, K=32, transpose_B=True), dict(M=64, N=256, K=128),
-    dict(M=64, N=512, K=32, threads=256, policy="FullCol"), dict(M=128, N=128, K=64, transpose_B=True), dict(M=128, N=64, K=32, transpose_A=True),
-    dict(M=256, N=96, K=48, threads=256, transpose_A=True, transpose_B=True), dict(M=128, N=192, K=64, dtype="bfloat16"),
-    dict(M=128, N=64, K=64, in_registers=True), dict(M=256, N=128, K=64, threads=256, in_registers=True, transpose_B=True),
-    dict(M=64, N=64, K=64, threads=256, policy="FullCol", transpose_B=True, in_registers=True), dict(M=64, N=64, K=64, accumulate="float16"),
-    dict(M=128, N=64, K=64, dtype="int8", accumulate="int32", transpose_B=True), dict(M=64, N=16, K=128, dtype="float8_e4m3fn", transpose_B=True),
-    dict(M=64, N=128, K=64, dtype="float8_e5m2", transpose_B=True),
+    {"M": 64, "N": 64, "K": 64}, {"M": 128, "N": 128, "K": 64, "threads": 256}, {"M": 64, "N": 8, "K": 16, "transpose_B": True}, {"M": 192, "N": 24, "K": 32, "transpose_B": True}, {"M": 64, "N": 256, "K": 128},
+    {"M": 64, "N": 512, "K": 32, "threads": 256, "policy": "FullCol"}, {"M": 128, "N": 128, "K": 64, "transpose_B": True}, {"M": 128, "N": 64, "K": 32, "transpose_A": True},
+    {"M": 256, "N": 96, "K": 48, "threads": 256, "transpose_A": True, "transpose_B": True}, {"M": 128, "N": 192, "K": 64, "dtype": "bfloat16"},
+    {"M": 128, "N": 64, "K": 64, "in_registers": True}, {"M": 256, "N": 128, "K": 64, "threads": 256, "in_registers": True, "transpose_B": True},
+    {"M": 64, "N": 64, "K": 64, "threads": 256, "policy": "FullCol", "transpose_B": True, "in_registers": True}, {"M": 64, "N": 64, "K": 64, "accumulate": "float16"},
+    {"M": 128, "N": 64, "K": 64, "dtype": "int8", "accumulate": "int32", "transpose_B": True}, {"M": 64, "N": 16, "K": 128, "dtype": "float8_e4m3fn", "transpose_B": True},
+    {"M": 64, "N": 128, "K": 64, "dtype": "float8_e5m2", "transpose_B": True},
 ]
 
 
@@ -74,8 +74,8 @@ def test_the_assembler_takes_it_and_serialises_nothing(case):
 
 
 @pytest.mark.parametrize("case", [
-    dict(M=32, N=64, K=64), dict(M=64, N=64, K=64, threads=64), dict(M=64, N=64, K=64, dtype="float32"), dict(M=64, N=64, K=64, dtype="int8", accumulate="int32"),
-    dict(M=64, N=64, K=8),
+    {"M": 32, "N": 64, "K": 64}, {"M": 64, "N": 64, "K": 64, "threads": 64}, {"M": 64, "N": 64, "K": 64, "dtype": "float32"}, {"M": 64, "N": 64, "K": 64, "dtype": "int8", "accumulate": "int32"},
+    {"M": 64, "N": 64, "K": 8},
 ], ids=identify)
 def test_what_does_not_fit_is_done_by_warps(case):
     """Too few rows or threads, elements of 8 or 32 bits along N, half an instruction along K."""
