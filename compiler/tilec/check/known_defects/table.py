@@ -18,7 +18,7 @@ DEFECTS = (
     Defect(2595, "0.1.8", None, "the pipelined copy runs ahead of the atomic that writes what it reads: stale values",
            "T.serial instead of T.Pipelined", pipelines.copy_ahead_of_atomic),
     Defect(2608, "0.1.8", "0.1.11", "a break in a vectorised loop is dropped", "T.serial instead of T.vectorized", loops.vector_break),
-    Defect(2609, "0.1.8", "0.1.13", "a view with elements of another width on a swizzled tile addresses wrong places",
+    Defect(2609, "0.1.8", "0.1.13", "a view with elements of another width on a swizzled tile reaches beyond the tile, into other shared memory",
            "a shared tile of its own for the view", values.view_of_swizzled),
     Defect(2623, "0.1.10", None, "T.finalize_reducer with batch reduces the first batch of its elements only", "leave batch out",
            atomics.reducer_batch),
