@@ -56,6 +56,7 @@ class Evaluator:
         self.steps_left = max_steps
         self.deadline = time.process_time() + max_seconds  # not of the clock: the verdict must not depend on what else runs
         self.depth = 0
+        self.running: dict[ast.AST, int] = {}  # functions of the user's being run, with the steps that were left when they began
         self.callers: list[Span] = []  # macro and helper calls being traced, outermost first
         # Values returned under conditions that are not known, and whether the machine alone decides about them.
         self.returns: list[list[tuple[Any, bool]]] = []

@@ -21,6 +21,8 @@ def parameter_names(function: Function) -> list[str]:
     args = function.node.args
     return [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
 
+MAX_RECURSION_STEPS = 10_000  # of a host function that calls itself: calls of several of itself at every level would never end
+
 
 def bind_arguments(function: Function, args: list[Any], kwargs: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     """The parameters' values, and what is wrong with the call in words (Python's TypeError), if anything."""
@@ -77,9 +79,12 @@ def bind(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[str, A
 
 def run_function(ev: Evaluator, function: Function, scope: Scope) -> Any:
     """Run the body in a prepared scope and return the value, unknown where several returns may be taken."""
-    if ev.depth >= MAX_DEPTH:
+    begun = ev.running.get(function.node)
+    if ev.depth >= MAX_DEPTH or (begun is not None and ev.builder is None and begun - ev.steps_left > MAX_RECURSION_STEPS):
         return unknown("deep recursion")
     outer = ev.source
+    if begun is None:
+        ev.running[function.node] = ev.steps_left
     ev.source = function.source or ev.source
     ev.depth += 1
     ev.returns.append([])
@@ -105,6 +110,8 @@ def run_function(ev: Evaluator, function: Function, scope: Scope) -> Any:
         ev.returns.pop()
         ev.depth -= 1
         ev.source = outer
+        if begun is None:
+            del ev.running[function.node]
 
 
 def _joined(value: Any, maybe: list[tuple[Any, bool]]) -> Any:
