@@ -54,3 +54,17 @@ def test_a_line_left_out_above_the_error_accuses_nobody():
     whole = MATMUL + WHOLE.replace("WIDTH", "32").replace("2048", "128")
     text = whole + "\n        stray = 1\n"
     assert codes(whole) == [] and codes(text) == ["syntax-error"]
+
+
+def test_a_surrogate_before_a_fault():
+    """An editor may send half a character."""
+    assert codes(MATMUL.replace("T.ceildiv(N", "'\ud800', T.ceil_div(N", 1))
+
+
+def test_a_function_that_calls_itself_over_and_over():
+    import time
+
+    text = MATMUL + "\n\ndef run_all(n=128):\n    matmul(n, n, n)\n" + "    run_all(n)\n" * 4
+    started = time.process_time()
+    codes(text)
+    assert time.process_time() - started < 2

@@ -376,7 +376,13 @@ def _membership(left: Any, right: Any, negate: bool) -> Any:
 
 
 def _ifexp(ev: Evaluator, node: ast.IfExp, scope: Scope) -> Any:
-    cond = scalar_operand(evaluate(ev, node.test, scope))
+    tested = evaluate(ev, node.test, scope)
+    if isinstance(tested, Buffer) and ev.builder is not None:
+        from .tile.branches import is_tile_condition
+
+        if is_tile_condition(ev, tested, node.test):
+            return unknown("condition")
+    cond = scalar_operand(tested)
     known = truth(ev, cond)
     if known is not None:
         return evaluate(ev, node.body if known else node.orelse, scope)

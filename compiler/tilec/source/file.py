@@ -104,4 +104,4 @@ class SourceFile:
         text = self.lines[line - 1]
         if text.isascii():
             return byte_offset + 1
-        return len(text.encode("utf-8")[:byte_offset].decode("utf-8", "ignore")) + 1
+        return len(text.encode("utf-8", "surrogatepass")[:byte_offset].decode("utf-8", "ignore")) + 1

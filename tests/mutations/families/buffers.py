@@ -11,6 +11,7 @@ from .python import kernel_statements, last_statement
 
 TILES = ("shared", "fragment", "local")
 UNSTARTED = "the memory holds what was there before: nothing wrote it"
+NEGATIVE = "no buffer has fewer than no elements; TileLang does not look"
 OUTSIDE = "the access is not guarded: it lands in other data of the block"
 
 
@@ -21,7 +22,7 @@ def extent_is_no_size(seed: Seed):
         if extents:
             text = seed.source(extents[0])
             yield one(seed, call, seed.replace(extents[0], f"{text} / 2"), follow=(name,))
-            yield one(seed, call, seed.replace(extents[-1], f"-{seed.source(extents[-1])}"), follow=(name,))
+            yield one(seed, call, seed.replace(extents[-1], f"-{seed.source(extents[-1])}"), follow=(name,), because=NEGATIVE)
             yield one(seed, call, seed.replace(extents[0], "32.0"), follow=(name,))
     for name, call in seed.allocations("fragment"):
         extents = seed.extents(call)

@@ -9,6 +9,7 @@ from seed import Mutation, Seed
 from . import one, operator, values
 
 GEMMS = ("gemm", "wgmma_gemm", "tcgen05_gemm")
+COLUMNS = "PTX ISA, tcgen05.mma shapes: N is a multiple of 16 (M = 128)"
 WAIT = "PTX ISA, wgmma.mma_async: the registers and the tiles may be touched after wgmma.wait_group only"
 
 
@@ -111,7 +112,8 @@ def tile_without_instruction(seed: Seed):
         for a, d in zip(named, f.args.defaults):
             if a.arg in ("block_M", "bm", "block_N", "bn") and seed.calls(*GEMMS):
                 for text in ("8", "20", "36"):
-                    yield Mutation((seed.replace(d, text),), tuple(seed.place(c) for c in seed.calls(*GEMMS)), (a.arg,))
+                    why = COLUMNS if seed.calls("alloc_tmem") and a.arg in ("block_N", "bn") else ""
+                    yield Mutation((seed.replace(d, text),), tuple(seed.place(c) for c in seed.calls(*GEMMS)), (a.arg,), why)
 
 
 @operator("gemm")

@@ -85,6 +85,13 @@ def fragment_indexed_with_a_constant(seed: Seed):
                 break
 
 
+def distributed(seed: Seed, s: ast.For) -> bool:
+    """Whether something else spreads the tile the loop writes over the threads: the user's layout or a product."""
+    written = {n.value.id for n in ast.walk(s) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and isinstance(n.ctx, ast.Store)}
+    accumulators = {seed.source(c.args[2]) for c in seed.calls("gemm", "wgmma_gemm") if len(c.args) > 2}
+    return "annotate_layout" in seed.text or bool(written & accumulators)
+
+
 @operator("parallel")
 def fragment_walked_serially(seed: Seed):
     for s, call in nests(seed):
@@ -95,7 +102,7 @@ def fragment_walked_serially(seed: Seed):
             if body is not None:
                 a, b = (seed.source(x) for x in call.args)
                 text = f"for {i} in T.serial({a}):\n{pad}    for {j} in T.serial({b}):\n{pad}        {body}"
-                yield Mutation((seed.replace(s, text),), ((seed.span(s)[0], seed.span(s)[1]),), (), OWNERS if "annotate_layout" in seed.text else "")
+                yield Mutation((seed.replace(s, text),), ((seed.span(s)[0], seed.span(s)[1]),), (), OWNERS if distributed(seed, s) else "")
 
 
 @operator("parallel")

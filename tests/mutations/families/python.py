@@ -26,14 +26,14 @@ def last_statement(seed: Seed):
     return found[-1] if found else None
 
 
-def inserted(seed: Seed, *texts: str):
+def inserted(seed: Seed, *texts: str, because: str = ""):
     """Statements before the last one of the kernel: every tile is defined there."""
     s = last_statement(seed)
     if s is None:
         return
     for text in texts:
         pad = seed.indent(s)
-        yield Mutation((seed.insert_before(s, text.replace("\n", "\n" + pad)),), ())
+        yield Mutation((seed.insert_before(s, text.replace("\n", "\n" + pad)),), (), (), because)
 
 
 @operator("python")
@@ -42,12 +42,12 @@ def iterates_a_tile(seed: Seed):
         yield from inserted(
             seed,
             f"for element in {name}:\n    pass",
-            f"total = sum({name})",
             f"items = list({name})",
             f"pairs = [n for n, v in enumerate({name})]",
             f"both = [a for a in zip({name}, {name})]",
             f"values = [v for v in {name}]",
         )
+        yield from inserted(seed, f"total = sum({name})", because="iterating a buffer yields nothing: the sum is 0 whatever the tile holds")
 
 
 @operator("python")

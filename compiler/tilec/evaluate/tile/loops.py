@@ -101,8 +101,9 @@ def pipelined(ev: Evaluator, b: Bound) -> Any:
     if "num_stages" in b.nodes and not is_unknown(stages):
         if isinstance(stages, Expr):
             ev.problem("pipeline-num-stages", "num_stages is known at run time only; it must be a compile-time integer", b.nodes["num_stages"])
-        elif isinstance(stages, (float, str, list, tuple)):
-            ev.problem("pipeline-num-stages", f"num_stages is {stages!r}; it must be an integer", b.nodes["num_stages"])
+        elif isinstance(stages, (float, str, list, tuple, DType)):
+            shown = f"T.{stages.name}" if isinstance(stages, DType) else repr(stages)
+            ev.problem("pipeline-num-stages", f"num_stages is {shown}; it must be an integer", b.nodes["num_stages"])
     attrs = {"num_stages": 0 if stages is None else stages, "order": b["order"], "stage": b["stage"],
              "spans": {k: ev.span(n) for k, n in b.nodes.items()}}
     return make_serial(ev, "pipelined", [b["start"], b["stop"]], _positional_only(b), "T.Pipelined", attrs)
