@@ -407,3 +407,35 @@ def main(A: T.Tensor((128, 64), T.bfloat16), B: T.Tensor((128, 64), T.bfloat16),
 '''
     assert "tcgen05-mbar" in [d.name for d in diagnostics(text.replace("SCHEDULE", "pass"))]
     assert diagnostics(text.replace("SCHEDULE", "T.annotate_ws_schedule(T.WSSchedule(num_warps=4, roles=[], pipelines=[], scopes=[]))")) == []
+
+
+def test_the_type_of_a_tir_call_may_be_its_keyword():
+    text = '''
+@T.prim_func
+def main(A: T.Tensor((64,), "float32")):
+    with T.Kernel(1, threads=64):
+        a = T.alloc_local((1,), "float32")
+        a[0] = 1.0
+        CALL
+        A[0] = a[0]
+'''
+    assert diagnostics(text.replace("CALL", 'T.call_extern("f", T.address_of(a[0]), 1, dtype="handle")')) == []
+    assert [d.name for d in diagnostics(text.replace("CALL", 'T.call_extern(3, T.address_of(a[0]), 1, dtype="handle")'))] == ["argument-kind"]
+
+
+def test_tiles_that_a_tuner_gives_are_not_none():
+    text = '''
+def best(N):
+    def kernel(block=None, threads=None):
+        @T.prim_func
+        def main(A: T.Tensor((N,), "float32")):
+            with T.Kernel(T.ceildiv(N, block), threads=threads) as bx:
+                a = T.alloc_shared((block,), "float32")
+                T.copy(A[bx * block], a)
+                T.copy(a, A[bx * block])
+
+        return main
+
+    return AutoTuner.from_kernel(kernel=kernel, configs=somewhere_else(N)).run()
+'''
+    assert diagnostics("from tilelang.autotuner import AutoTuner\nfrom configs import somewhere_else\n" + text) == []

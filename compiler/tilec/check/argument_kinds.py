@@ -52,6 +52,8 @@ def _faults(call: Any, api: Api) -> Iterator[tuple[int | str, str]]:
         return
     by_name = {p.name: p for p in parameters if not p.kind.startswith("var_")}
     ordered = [p for p in parameters if p.kind in ("positional_only", "positional_or_keyword")]
+    if ordered and ordered[0].name == "dtype" and any(keyword == "dtype" for keyword, _ in call.keywords):
+        ordered = ordered[1:]  # TIR's names take their first parameter as a keyword too: T.call_extern("f", x, dtype="int32")
     rest = next((p for p in parameters if p.kind == "var_positional"), None)
     for position, form in enumerate(call.positional):
         parameter = ordered[position] if position < len(ordered) else rest

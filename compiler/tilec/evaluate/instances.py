@@ -245,7 +245,7 @@ def _add_configs(ev: Evaluator, definition: KernelDefinition) -> None:
     for instance in definition.instances:
         options = _configs(ev, instance.function, instance.args, instance.kwargs)
         if not options:
-            filled.append(instance)
+            filled.append(instance if instance.function.configs is None else _left_open(definition, instance))
             continue
         for config in options:
             kwargs = {**config, **instance.kwargs}
@@ -255,9 +255,20 @@ def _add_configs(ev: Evaluator, definition: KernelDefinition) -> None:
     definition.instances = filled
 
 
+def _left_open(definition: KernelDefinition, instance: KernelInstance) -> KernelInstance:
+    """An instance whose parameters that are None unless given are not known: a tuner gives them."""
+    values, _ = bind_arguments(instance.function, instance.args, instance.kwargs)
+    given = set(definition.parameters[:len(instance.args)]) | set(instance.kwargs)
+    unset = {p: unknown(f"argument {p}") for p in definition.parameters if p not in given and p in values and values[p] is None}
+    return replace(instance, kwargs={**instance.kwargs, **unset})
+
+
 def _defaults(definition: KernelDefinition, function: Function) -> KernelInstance:
+    """Called by nobody that is seen. A parameter that is None by default is given by whoever does call it."""
     values, _ = bind_arguments(function, [], {})
+    unset = {p: unknown(f"argument {p}") for p in definition.parameters if p in values and values[p] is None}
+    values = {**values, **unset}
     origin = "unknown" if any(is_unknown(values.get(p)) for p in definition.parameters) else "defaults"
-    return KernelInstance(call_text(definition.name, [], {}), function, [], {}, origin)
+    return KernelInstance(call_text(definition.name, [], {}), function, [], unset, origin)
 
 
