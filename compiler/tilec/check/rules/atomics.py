@@ -95,6 +95,8 @@ def atomic_tma(ctx: RuleContext):
     for place in ctx.facts.ops("atomic"):
         op = place.stmt
         assert isinstance(op, TileOp)
+        if op.args.get("src") is None:
+            continue  # use_tma is ignored for single elements
         if op.args.get("use_tma") is True and ctx.target and ctx.target.kind == "cuda" and not ctx.target.tma:
             yield ctx.report(
                 f"use_tma needs sm_90 or later; {ctx.target.name} has no tensor memory accelerator", op.span

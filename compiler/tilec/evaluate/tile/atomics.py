@@ -37,6 +37,15 @@ def _atomic(kind: str) -> Any:
     return handler
 
 
+_ORDERS = ("relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst")
+
+
+def _check_order(ev: Evaluator, b: Bound, order: Any) -> None:
+    """Of an atomic that is a value; those that are statements have a rule."""
+    if isinstance(order, str) and order not in _ORDERS:
+        ev.problem("atomic-memory-order", f"{order!r} is no memory order; there are {', '.join(_ORDERS)}", b.nodes.get("memory_order") or b.span)
+
+
 def _element(ev: Evaluator, b: Bound, kind: str, dst: Any, value: Any, options: dict[str, Any]) -> Any:
     value = plain(scalar_operand(value))
     if not isinstance(value, (int, float, Expr)):
@@ -45,6 +54,7 @@ def _element(ev: Evaluator, b: Bound, kind: str, dst: Any, value: Any, options: 
     literal = lift(value, dtype if not isinstance(value, Expr) and dtype != dtypes.UNKNOWN else None)
     operand = cast(literal, dtype)
     if options["return_prev"] is True:
+        _check_order(ev, b, options["memory_order"])
         place = Load(dtype, b.span, dst.buffer, dst.mins)
         return call(f"atomic_{kind}", (place, operand), dtype, b.span, memory_order=options["memory_order"])
     emit(ev, b, "atomic", {"src": None, "dst": dst, "kind": kind, "value": operand, **options})
