@@ -65,7 +65,7 @@ EDITS = st.builds(
 )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(data=st.data(), changes=st.lists(EDITS, min_size=1, max_size=4))
 def test_edits_of_the_examples(originals, data, changes):
     original = data.draw(st.sampled_from(originals))
