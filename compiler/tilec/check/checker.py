@@ -137,8 +137,10 @@ def _run(ctx: RuleContext, before: Iterable[Diagnostic]) -> list[Diagnostic]:
         if rule.per_target != (ctx.target is not None):
             continue
         ctx.rule = rule
-        mine = [d for d in rule.function(ctx) if d is not None and not any(_same_place(d.span, t.span) for t in taken)]
-        mine = _distinct(mine)
+        told = [d for d in rule.function(ctx) if d is not None]
+        if not told:
+            continue
+        mine = _distinct([d for d in told if not any(_same_place(d.span, t.span) for t in taken)])
         found += mine
         taken += [d for d in mine if d.severity == ERROR]
     return found

@@ -25,6 +25,8 @@ class SourceFile:
         self.text = text
         self._previous = previous if previous is not None and previous.path == path else None
         self._memory: dict[tuple[str, ast.AST], object] = {}
+        self._spans: dict[ast.AST, Span] = {}
+        self._is_ascii = text.isascii()
 
     @cached_property
     def lines(self) -> list[str]:
@@ -73,9 +75,15 @@ class SourceFile:
 
     def span(self, node: ast.AST, caller: Span | None = None) -> Span:
         """The place of a syntax node."""
+        known = self._spans.get(node) if caller is None else None
+        if known is not None:
+            return known
         line, end = node.lineno, node.end_lineno or node.lineno  # type: ignore[attr-defined]
-        return Span(self.path, line, self._column(line, node.col_offset),  # type: ignore[attr-defined]
+        made = Span(self.path, line, self._column(line, node.col_offset),  # type: ignore[attr-defined]
                     end, self._column(end, node.end_col_offset or 0), caller)  # type: ignore[attr-defined]
+        if caller is None:
+            self._spans[node] = made
+        return made
 
     def attribute_span(self, node: ast.Attribute) -> Span:
         """The place of the last name of ``a.b.c``."""
@@ -99,7 +107,7 @@ class SourceFile:
 
     def _column(self, line: int, byte_offset: int) -> int:
         """Python counts UTF-8 bytes from 0; spans count characters from 1."""
-        if line > len(self.lines):
+        if self._is_ascii or line > len(self.lines):
             return byte_offset + 1
         text = self.lines[line - 1]
         if text.isascii():

@@ -231,13 +231,22 @@ def _record_targets(ev: Evaluator, node: ast.For, scope: Scope) -> None:
 
 def _check_assigned(ev: Evaluator, node: ast.For) -> None:
     """An assignment to the loop variable does not change the loop."""
-    names = set(_target_names(node)) - {"_"}
-    for statement in node.body:
-        for inner in ast.walk(statement):
-            targets = inner.targets if isinstance(inner, ast.Assign) else [inner.target] if isinstance(inner, ast.AugAssign) else []
-            for target in targets:
-                if isinstance(target, ast.Name) and target.id in names:
-                    ev.problem("loop-var-modified", f"{target.id} is the loop variable; assigning to it does not change the loop", inner)
+    if not ev.reporting:
+        return
+    for name, statement in _reassigned(node):
+        ev.problem("loop-var-modified", f"{name} is the loop variable; assigning to it does not change the loop", statement)
+
+
+def _reassigned(node: ast.For) -> list[tuple[str, ast.AST]]:
+    """Assignments to the loop's variables in its body, kept with the tree: a kernel is traced for many instances."""
+    known: list[tuple[str, ast.AST]] | None = getattr(node, "tilec_reassigned", None)
+    if known is None:
+        names = set(_target_names(node)) - {"_"}
+        inside = [inner for statement in node.body for inner in ast.walk(statement) if isinstance(inner, (ast.Assign, ast.AugAssign))]
+        known = [(target.id, inner) for inner in inside for target in (inner.targets if isinstance(inner, ast.Assign) else [inner.target])
+                 if isinstance(target, ast.Name) and target.id in names]
+        node.tilec_reassigned = known  # type: ignore[attr-defined]
+    return known
 
 
 def _parallel(ev: Evaluator, node: ast.For, loop: LoopValue, scope: Scope) -> None:
