@@ -248,3 +248,13 @@ def test_the_alignment_that_wide_accesses_need_is_told():
     """)
     spec = compile_program(made, find("sm_80")).cuda().kernels[0]
     assert {p.name: size for p, size in spec.alignment.items()} == {"A": 16, "B": 16}
+
+
+def test_indices_of_large_tensors_are_computed_in_64_bits():
+    made = prim("A: T.Tensor((4294967296,), 'int8')", """
+    with T.Kernel(4294967296 // 1024, threads=128) as b:
+        for i in T.Parallel(1024):
+            A[b * 1024 + i] = 1
+    """)
+    text = compile_program(made, find("sm_90a")).text("cuda")
+    assert "static_cast<long long>(bx) * 1024LL" in text or "static_cast<long long>(b) * 1024LL" in text

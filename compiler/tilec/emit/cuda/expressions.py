@@ -79,7 +79,7 @@ class ExpressionPrinter:
         total: Expr | None = None
         for index, stride in zip(indices, strides):
             if wide:
-                index = Cast("int64", None, index) if not isinstance(index, Const) else const(index.value, "int64")
+                index = _widened(index)
                 stride = const(const_int(stride) or 0, "int64") if const_int(stride) is not None else Cast("int64", None, stride)
             part = index * stride
             total = part if total is None else total + part
@@ -99,6 +99,15 @@ def row_major(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
         strides.insert(0, step)
         step = step * extent
     return tuple(strides)
+
+
+def _widened(e: Expr) -> Expr:
+    """An index in 64 bits, its sums and products too: in 32 bits they would overflow before they were widened."""
+    if isinstance(e, Const):
+        return const(e.value, "int64")
+    if isinstance(e, Binary) and e.op in ("add", "sub", "mul") and dtypes.bits(e.dtype) < 64:
+        return Binary("int64", e.span, e.op, _widened(e.a), _widened(e.b))
+    return e if e.dtype == "int64" else Cast("int64", None, e)
 
 
 def _is_large(buffer: Buffer) -> bool:
