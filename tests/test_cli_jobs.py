@@ -93,8 +93,7 @@ def test_an_interrupt_ends_all_processes(folder: Path) -> None:
     for i in range(200):
         (folder / f"more{i}.py").write_text(GOOD + f"# {i}\n")
     running = subprocess.Popen([sys.executable, "-m", "tile_lsp", "check", "--no-cache", "--jobs", "2"], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, start_new_session=True,
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a shell's background jobs ignore it  # fmt: skip
+                               stderr=subprocess.PIPE, text=True, start_new_session=True)  # fmt: skip
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
     deadline = time.monotonic() + 30
     while children.is_file() and len(children.read_text().split()) < 2 and time.monotonic() < deadline:
