@@ -85,3 +85,37 @@ def test_several_loops_and_replicated_iterations_update_one_reducer():
     """, A=a)
     for values in found:
         np.testing.assert_array_equal(values, [a[::2].sum() + 2 * a[4:].sum(), a[1::2].sum()])
+
+
+@pytest.mark.parametrize("across, down", [(8, 4), (32, 2), (64, 2), (4, 3)])
+@pytest.mark.parametrize("combiner, wanted", [("lambda x, y: x + y", np.sum), ("lambda x, y: T.max(x, y)", np.max)])
+def test_a_value_a_thread_is_reduced_along_an_axis(across, down, combiner, wanted):
+    a = numbers((down, 64), "float32")
+    found = run(f"A: T.Tensor(({down}, 64), 'float32'), B: T.Tensor(({down},), 'float32')", f"""
+    with T.Kernel(1, threads=({across}, {down})) as b:
+        tk = T.get_thread_binding(0)
+        tn = T.get_thread_binding(1)
+        v = T.alloc_local((1,), 'float32')
+        r = T.alloc_local((1,), 'float32')
+        v[0] = A[tn, tk]
+        for k in T.serial(1, {64 // across}):
+            v[0] = ({combiner})(v[0], A[tn, k * {across} + tk])
+        with T.attr(T.comm_reducer({combiner}, [T.cast(0, 'float32')]), 'reduce_scope', T.reinterpret(T.uint64(0), dtype='handle')):
+            T.evaluate(T.tvm_thread_allreduce(T.uint32(1), v[0], True, r[0], tk, dtype='handle'))
+        if tk == 0:
+            B[tn] = r[0]
+    """, A=a)
+    np.testing.assert_array_equal(found["B"], wanted(a, axis=1))
+
+
+@pytest.mark.parametrize("name, wanted", [("all_of", np.all), ("any_of", np.any)])
+def test_a_slice_of_flags_is_tested(name, wanted):
+    a = (numbers((4, 3), "int32") > 0).astype(np.int32)
+    for values in everywhere("A: T.Tensor((4, 3), 'int32'), B: T.Tensor((4, 1), 'int32')", f"""
+    with T.Kernel(4, threads=32) as b:
+        if T.{name}(A[b, :]):
+            B[b, 0] = 1
+        else:
+            B[b, 0] = 2
+    """, A=a):
+        np.testing.assert_array_equal(values[:, 0], np.where(wanted(a, axis=1), 1, 2))
