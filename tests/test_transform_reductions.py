@@ -179,3 +179,31 @@ def test_atomics_on_fragments_are_refused():
             T.atomic_add(f[i], 1.0)
         T.copy(f, B)
     """)
+
+
+def test_iterations_of_several_threads_that_update_one_element_are_refused():
+    """Through shared memory they would race; each element updated by one iteration is right, wherever it lies."""
+    kernel = """
+    with T.Kernel(1, threads=128) as b:
+        x = T.alloc_fragment((16, 280), 'int32')
+        y = T.alloc_fragment((16, 10), 'int32')
+        T.copy(A, x)
+        T.clear(y)
+        for r, c in T.Parallel(16, 280):
+            y[r, c // 28] += x[r, c]
+        T.copy(y, B)
+    """
+    with pytest.raises(LoweringError, match="Several iterations of this loop update one element of the fragment y"):
+        lowered(prim("A: T.Tensor((16, 280), 'int32'), B: T.Tensor((16, 10), 'int32')", kernel))
+    a = numbers((16, 32), "int32")
+    out = run("A: T.Tensor((16, 32), 'int32'), B: T.Tensor((32, 16), 'int32')", """
+    with T.Kernel(1, threads=128) as b:
+        x = T.alloc_fragment((16, 32), 'int32')
+        y = T.alloc_fragment((32, 16), 'int32')
+        T.copy(A, x)
+        T.fill(y, 3)
+        for r, c in T.Parallel(16, 32):
+            y[c, r] += x[r, c]
+        T.copy(y, B)
+    """, A=a)
+    np.testing.assert_array_equal(out["B"], a.T + 3)

@@ -9,7 +9,9 @@ from ..analysis.layout import REGISTER, THREAD, Digit, FragmentLayout
 from ..ir.buffer import FRAGMENT, Buffer
 from ..ir.build import binary, const, const_int
 from ..ir.expr import Expr, Load, Var
+from ..ir.expr import walk as walk_expr
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Let, Parallel, Stmt, Store, TileOp
+from ..ir.stmt import walk as walk_statements
 from ..source.span import Span
 from .atomics import atomic_statement, lower_atomic_calls
 from .context import LaunchState
@@ -38,8 +40,6 @@ def lower_parallel(s: Parallel, layout: FragmentLayout, state: LaunchState, rang
 
 
 def _set_inner_ranges(body: Body, ranges: Ranges) -> None:
-    from ..ir.stmt import walk as walk_statements
-
     for inner in walk_statements(body):
         if isinstance(inner, For):
             ranges.set_extent(inner.var, inner.extent, inner.start, inner.step)
@@ -63,6 +63,8 @@ def _exchange(s: Parallel, digits: LoopDigits, state: LaunchState, once: bool) -
     after: list[Stmt] = []
     staged: dict[Buffer, Buffer] = {}
     for fragment, written in wrong.items():
+        if written:
+            _refuse_shared_updates(s, fragment)
         shape = fragment.static_shape()
         assert shape is not None
         place = state.temporary_shared(f"{fragment.name}_exchange", shape, fragment.dtype, s.span)
@@ -75,6 +77,17 @@ def _exchange(s: Parallel, digits: LoopDigits, state: LaunchState, once: bool) -
         if written:
             after += _move(fragment, place, state, s.span, False)
     return before, after, staged
+
+
+def _refuse_shared_updates(s: Parallel, fragment: Buffer) -> None:
+    """Raises LoweringError where iterations of several threads update one element: in shared memory they would race."""
+    wide = {v for v, e in zip(s.vars, s.extents) if const_int(e) != 1}
+    for x in walk_statements(s.body):
+        if isinstance(x, Store) and x.buffer is fragment and any(isinstance(e, Load) and e.buffer is fragment for e in walk_expr(x.value)) \
+                and not wide <= set(x.indices):
+            raise LoweringError(f"Several iterations of this loop update one element of the fragment {fragment.name}, and they run in different threads. "
+                                "Use T.reduce_sum over a tile shaped for it, a reducer (T.alloc_reducer), or T.atomic_add on a shared tile.",
+                                x.span or s.span, "fragment-update")
 
 
 def _overwrites(s: Parallel, fragment: Buffer) -> bool:
