@@ -1,6 +1,7 @@
 """A syntax error is reported by itself, without faults that only follow from it."""
 from __future__ import annotations
 
+import pytest
 from lsp_kernels import MATMUL
 from tilec.check.checker import check_analysis
 from tilec.evaluate import analyse
@@ -68,3 +69,17 @@ def test_a_function_that_calls_itself_over_and_over():
     started = time.process_time()
     codes(text)
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("kernel", [
+    "        f = T.alloc_fragment((64,), 'float32')\n        for i in T.Parallel(32):\n            f[i] = 1.0\n        T.copy(f, A)\n",
+    "        f = T.alloc_fragment((), 'float32')\n        for i in T.Parallel(64):\n            A[i] = f[()]\n",
+    "        f = T.alloc_fragment((8, 8), 'float32')\n        for i in T.Parallel(8):\n            f[i] = 1.0\n",
+])
+@pytest.mark.parametrize("threads", [0, 64])
+def test_odd_shapes_and_counts_are_no_crash(kernel, threads):
+    """Found by random edits: no threads, a fragment without dimensions, too few indices."""
+    text = ("import tilelang\nimport tilelang.language as T\n\n\n@T.prim_func\ndef main(A: T.Tensor((64,), 'float32')):\n"
+            f"    with T.Kernel(1, threads={threads}) as b:\n{kernel}")
+    found = check_analysis(analyse(SourceFile("k.py", text)), [chips.find(t) for t in chips.DECLARED], manifest.load("0.1.9"), explicit=False)
+    assert ("threads-range" in [d.name for d in found]) == (threads == 0)

@@ -298,8 +298,10 @@ class Inference:
             return []
         if level == STRICT:
             return self._scalars(op, state) if op.known else []
+        if any(len(a.indices) != a.buffer.ndim for a in op.accesses):  # a fault told elsewhere
+            return self._give_up(op, state)
         for a in op.accesses:
-            if a.buffer in state.layouts and (const_int(a.indices[0]) or 0) > 0:
+            if a.buffer in state.layouts and a.indices and (const_int(a.indices[0]) or 0) > 0:
                 raise Clash("constant", op, a.buffer, fatal=True, access=a)
         if not op.known or any(a.buffer in state.layouts and state.layouts[a.buffer] is None for a in op.accesses):
             return self._give_up(op, state)

@@ -39,7 +39,7 @@ def bind_arguments(function: Function, args: list[Any], kwargs: dict[str, Any]) 
     known = {*positional, *(a.arg for a in spec.kwonlyargs)}
     for key, value in kwargs.items():
         if key in known:
-            if key in values and positional.index(key) < len(args):
+            if key in positional[:len(args)]:
                 error = error or f"{function.name}() got multiple values for argument {key!r}"
             values[key] = value
         else:

@@ -120,7 +120,7 @@ def smaller_loop(ctx: RuleContext) -> Iterator[Span | None]:
             continue
         loops = {id(loop): (loop, extent) for a in uses for loop, extent in _covered(a)}
         threads = thread_count(uses[0].place.launch) if uses else None
-        if threads is None or not loops:
+        if not threads or not loops:
             continue
         smallest = min(extent for _, extent in loops.values())
         if smallest % threads == 0 and smallest < shape[0]:
