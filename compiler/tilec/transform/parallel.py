@@ -1,6 +1,8 @@
 """A parallel loop as what one thread does: its share of the iterations, in registers and vectors."""
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
 
 from ..analysis.bounds import Ranges
@@ -8,6 +10,7 @@ from ..analysis.digits import DigitSum, FragmentAccess, LoopDigits, Part, fragme
 from ..analysis.layout import REGISTER, THREAD, Digit, FragmentLayout
 from ..ir.buffer import FRAGMENT, Buffer
 from ..ir.build import binary, const, const_int
+from ..ir.evaluate_int import evaluate
 from ..ir.expr import Expr, Load, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Let, Parallel, Stmt, Store, TileOp
@@ -84,10 +87,31 @@ def _refuse_shared_updates(s: Parallel, fragment: Buffer) -> None:
     wide = {v for v, e in zip(s.vars, s.extents) if const_int(e) != 1}
     for x in walk_statements(s.body):
         if isinstance(x, Store) and x.buffer is fragment and any(isinstance(e, Load) and e.buffer is fragment for e in walk_expr(x.value)) \
-                and not wide <= set(x.indices):
+                and not wide <= set(x.indices) and not _each_once(s, x.indices):
             raise LoweringError(f"Several iterations of this loop update one element of the fragment {fragment.name}, and they run in different threads. "
                                 "Use T.reduce_sum over a tile shaped for it, a reducer (T.alloc_reducer), or T.atomic_add on a shared tile.",
                                 x.span or s.span, "fragment-update")
+
+
+_MOST_TRIED = 65536  # iterations
+
+
+def _each_once(s: Parallel, indices: tuple[Expr, ...]) -> bool:
+    """Whether no two iterations have the same indices, by trying them all."""
+    extents = [const_int(e) for e in s.extents]
+    if None in extents or math.prod(extents) > _MOST_TRIED:  # type: ignore[arg-type]
+        return False
+    seen: set[tuple[int, ...]] = set()
+    for values in itertools.product(*(range(e) for e in extents)):  # type: ignore[arg-type]
+        known = dict(zip(s.vars, values))
+        try:
+            place = tuple(evaluate(i, known) for i in indices)
+        except (KeyError, ValueError):
+            return False
+        if place in seen:
+            return False
+        seen.add(place)
+    return True
 
 
 def _overwrites(s: Parallel, fragment: Buffer) -> bool:
