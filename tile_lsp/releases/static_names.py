@@ -11,7 +11,6 @@ from . import manifest
 from .manifest import FACADE, Entry, Manifest
 
 MAX_MODULES = 200  # a star import that leads further than this is no TileLang
-_PLAIN_DECORATORS = {"overload"}
 
 
 @dataclass

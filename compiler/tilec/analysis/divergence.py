@@ -5,7 +5,7 @@ from typing import Any
 
 from ..ir.expr import Call, Expr, Load, Var
 from ..ir.expr import walk as walk_expr
-from ..ir.stmt import Alloc, Body, For, If, Let, Parallel, Stmt, Store, While, bodies
+from ..ir.stmt import Alloc, Body, For, If, Let, Parallel, Role, Stmt, Store, While, bodies
 from ..ir.stmt import walk as walk_statements
 
 _PRIVATE = ("local", "local.var")
@@ -44,7 +44,7 @@ class Divergence:
             inner = divergent or self.differs(s.start) or self.differs(s.extent)
             if inner:
                 self.tainted.add(s.var)
-        elif isinstance(s, If) and hasattr(s, "low"):  # the code of a group of threads (transform/roles.py): the same for all of them
+        elif isinstance(s, Role):  # the same for all threads of the group
             self._left_behind(s)
         elif isinstance(s, (If, While)):
             inner = divergent or self.differs(s.cond)

@@ -20,6 +20,7 @@ from .layout_inference import Clash, Inference, State
 from .matrix_layouts import MMA, WGMMA, Product, accumulator, operand, warp_split
 from .placement import Space, with_registers
 from .tile_loops import Collector, LoopOp, Operator, OtherOp, ProductOp, fragments_of
+from .wgmma_form import wgmma_types
 
 Wanted = list[tuple[str, Buffer, FragmentLayout]]
 
@@ -159,13 +160,7 @@ def takes_wgmma(op: TileOp, M: int, K: int, target: Target, threads: int) -> boo
         return False
     a, b, c = (op.region(n).dtype for n in "ABC")
     k_major = not op.args.get("transpose_A") and bool(op.args.get("transpose_B"))
-    if a == b == "float16" and c in ("float16", "float32") or a == b == "bfloat16" and c == "float32":
-        return K % 16 == 0
-    if a in dtypes.FLOAT8 and b in dtypes.FLOAT8 and c in ("float16", "float32"):
-        return k_major and K % 32 == 0
-    if a == b == "tfloat32" and c == "float32":
-        return k_major and K % 8 == 0
-    return a in ("int8", "uint8") and b in ("int8", "uint8") and c == "int32" and k_major and K % 32 == 0
+    return wgmma_types(a, b, c, K, k_major)
 
 
 def fragment_of_value(value: Any, threads: int) -> FragmentLayout | None:

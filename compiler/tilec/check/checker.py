@@ -56,9 +56,6 @@ EVERYWHERE = frozenset(
 # What the evaluator finds that holds for CUDA only.
 CUDA_PROBLEMS = frozenset(("annotation-value",))
 
-# Operators of a chip that is no candidate by itself.
-ONE_CHIP = {"mma_gemm_blockscaled": "sm_120a"}
-
 
 def check_program(
     program: TileProgram,

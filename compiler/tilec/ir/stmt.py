@@ -90,6 +90,14 @@ class If(Stmt):
 
 
 @dataclass(eq=False, repr=False)
+class Role(If):
+    """Code of a group of threads, those from ``low`` up to ``high`` (not included), laid out over the group. No other branch."""
+
+    low: int = 0
+    high: int = 0
+
+
+@dataclass(eq=False, repr=False)
 class Jump(Stmt):
     """``break``, ``continue`` or ``return`` (leave the kernel)."""
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..ir import dtypes
 from ..ir.buffer import Buffer
 from ..ir.evaluate_int import evaluate
 from ..ir.program import TileProgram
@@ -100,7 +99,7 @@ class JITKernel:
         except (KeyError, TypeError, ValueError):
             raise ArgumentError(f"{self.program.name}: the shape of the output {output.name} does not follow from the arguments") from None
         if shape:
-            shape[-1] //= _packed(output)
+            shape[-1] //= self._plan().packed(output)
         device = next((a.device for a in arguments if hasattr(a, "device")), None)
         if device is None:
             device = torch.device("cpu" if self.target.kind == "cpu" else "cuda")
@@ -228,11 +227,6 @@ def _lower(program: TileProgram, target: Target) -> Artifact:
         return compile_program(program, target)
     except LoweringError as error:
         raise CompileError(with_place(str(error), error.span)) from error
-
-
-def _packed(buffer: Buffer) -> int:
-    """Elements in one byte of storage."""
-    return max(8 // dtypes.bits(buffer.dtype), 1)
 
 
 def _torch_dtype(name: str) -> Any:

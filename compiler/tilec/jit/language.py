@@ -16,7 +16,6 @@ from .functions import traced_function
 from .values import to_host, to_value
 
 _HOST = SourceFile("<host>", "")
-_NODE = ast.parse("f()").body[0].value  # type: ignore[attr-defined]
 
 
 def _evaluator() -> Evaluator:

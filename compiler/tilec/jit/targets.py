@@ -6,8 +6,6 @@ from typing import Any
 from ..target import chips
 from .errors import CompileError
 
-_CPU = ("llvm", "c", "cpu")
-
 
 def resolve(target: Any) -> chips.Target:
     """``auto``, ``cuda`` (this machine's GPU), ``cuda -arch=sm_90a``, ``llvm``, a dict with ``arch``. Raises CompileError."""

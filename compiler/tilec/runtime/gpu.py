@@ -83,7 +83,8 @@ class GpuKernel:
                     _check_grid(spec.name, grid)
                     passed = [addresses[p] if isinstance(p, Buffer) else _scalar(p, values[p]) for p in spec.arguments]
                     launches.append(PreparedLaunch(self._driver, function, grid, spec.block, spec.shared_bytes, passed))
-        tensors = [_Tensor(i, addresses[p], arguments[i], self._alignment().get(i, 1)) for i, p in enumerate(self._plan.params) if isinstance(p, Buffer)]
+        alignment = self._alignment()
+        tensors = [_Tensor(i, addresses[p], arguments[i], alignment.get(i, 1)) for i, p in enumerate(self._plan.params) if isinstance(p, Buffer)]
         return _Call(self._torch, self._plan, arguments, device.index, launches, tensors)
 
     def _alignment(self) -> dict[int, int]:

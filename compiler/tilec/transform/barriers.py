@@ -4,16 +4,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ..ir.buffer import GLOBAL, Buffer
-from ..ir.expr import Call
-from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
-from ..ir.stmt import Body, For, If, Jump, Launch, Stmt, While, expressions
+from ..ir.stmt import Body, For, If, Jump, Launch, Role, Stmt, While
 from ..ir.stmt import walk as walk_statements
 from .context import PassContext
 from .matrix.barrier_functions import SYNC_THREADS, role_barrier
-from .roles import Role
 from .threads import strip
-from .unit import Accesses, Unit
+from .unit import Accesses, Unit, device_calls
 
 
 @dataclass
@@ -190,8 +187,7 @@ def insert_barriers(program: TileProgram, ctx: PassContext) -> TileProgram:
 
 
 def _uses_mbarriers(s: Stmt) -> bool:
-    return any(isinstance(x, Call) and str((x.attrs or {}).get("name")).startswith("tile_mbarrier")
-               for inner in walk_statements((s,)) for e in expressions(inner) for x in walk_expr(e))
+    return any(name.startswith("tile_mbarrier") for _, name in device_calls(s))
 
 
 def _touched(body: Body) -> tuple[set[Buffer], set[Buffer]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ..analysis.bounds import Ranges
 from ..ir.affine import linear
 from ..ir.buffer import Buffer
-from ..ir.expr import Binary, Call, Expr, Load, Var
+from ..ir.expr import Binary, Expr, Load, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.stmt import For, If, Stmt, Store, expressions
 from ..ir.stmt import walk as walk_statements
@@ -14,7 +14,7 @@ from .context import LaunchState
 from .errors import LoweringError
 from .guard import conjuncts
 from .matrix.barrier_functions import SYNC_THREADS
-from .unit import Unit
+from .unit import Unit, device_calls
 
 _SYNCHRONISES = ("tile_sync", "tile_mbarrier", "tile_shuffle", "tile_cp_async_wait", "tile_fence")
 
@@ -47,11 +47,10 @@ def check_divergent(s: Stmt, state: LaunchState, ranges: Ranges) -> None:
 
 def refuse_block_barriers(s: Stmt) -> None:
     """Raises LoweringError if the code of a group of threads waits for the whole block."""
-    for inner in walk_statements((s,)):
-        for e in expressions(inner):
-            if any(isinstance(x, Call) and (x.attrs or {}).get("name") == SYNC_THREADS.name for x in walk_expr(e)):
-                raise LoweringError("This operation synchronises the whole block, but it is in the code of a group of threads (under a condition on the "
-                                    "thread index). Move it out of the condition.", inner.span or s.span, "sync-divergence")
+    for caller, name in device_calls(s):
+        if name == SYNC_THREADS.name:
+            raise LoweringError("This operation synchronises the whole block, but it is in the code of a group of threads (under a condition on the "
+                                "thread index). Move it out of the condition.", caller.span or s.span, "sync-divergence")
 
 
 def _one_thread(cond: Expr, state: LaunchState) -> bool:
@@ -62,8 +61,7 @@ def _one_thread(cond: Expr, state: LaunchState) -> bool:
 
 
 def _has_synchronisation(s: Stmt) -> bool:
-    return any(isinstance(x, Call) and x.op == "device_function" and str((x.attrs or {}).get("name")).startswith(_SYNCHRONISES)
-               for inner in walk_statements((s,)) for e in expressions(inner) for x in walk_expr(e))
+    return any(name.startswith(_SYNCHRONISES) for _, name in device_calls(s))
 
 
 def _in_loop(s: Stmt, unit: Unit) -> bool:

@@ -14,7 +14,7 @@ from ..ir.build import binary, const_int
 from ..ir.expr import Expr, Load, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
-from ..ir.stmt import Alloc, Body, Launch, Parallel, Stmt, Store, TileOp, bodies, expressions
+from ..ir.stmt import Alloc, Body, Launch, Parallel, Role, Stmt, Store, TileOp, bodies, expressions
 from ..ir.stmt import walk as walk_statements
 from .context import LaunchState, PassContext
 from .expand import over_tile
@@ -24,7 +24,6 @@ from .matrix.shape import MATRIX_OPS, matrix_shape
 from .matrix.shared import required_shared_layout
 from .matrix.tensor_memory import copy_fragment_layout
 from .rewrite import map_children
-from .roles import Role
 
 _REPLICATE_LIMIT = 256  # elements of a fragment that no tile operator touches, up to which every thread keeps a copy
 

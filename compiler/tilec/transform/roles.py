@@ -1,11 +1,11 @@
 """Groups of threads with work of their own: ``with T.ws(0):``, ``if tx < 128:``. Inside, a tile is a tile of the group.
 
-A condition on the thread number alone that whole warps next to each other pass makes a :class:`Role`. Its tile operations are laid
+A condition on the thread number alone that whole warps next to each other pass makes a :class:`~tilec.ir.stmt.Role`. Its tile operations are laid
 out over the group, and where its threads must wait for each other, a named barrier (PTX ISA, bar.sync with a thread count) serves.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir.buffer import FRAGMENT, Buffer, Region
 from ..ir.build import unary
@@ -13,7 +13,7 @@ from ..ir.evaluate_int import evaluate
 from ..ir.expr import Expr, Load, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
-from ..ir.stmt import Alloc, Body, If, Launch, Parallel, Stmt, Store, TileOp, expressions
+from ..ir.stmt import Alloc, Body, If, Launch, Parallel, Role, Stmt, Store, TileOp, bodies, expressions
 from ..ir.stmt import walk as walk_statements
 from .context import LaunchState, PassContext
 from .errors import LoweringError
@@ -22,14 +22,6 @@ from .rewrite import map_children
 WARP = 32
 _PER_THREAD = ("atomic", "print", "device_assert", "annotate", "mbarrier_arrive", "mbarrier_wait_parity", "mbarrier_expect_tx", "fence_proxy_async",
                "sync_threads", "sync_warp", "set_max_nreg", "ptx_wait_group", "ptx_commit_group")
-
-
-@dataclass(eq=False, repr=False)
-class Role(If):
-    """Code of the threads from ``low`` up to ``high`` (not included). There is no other branch."""
-
-    low: int = 0
-    high: int = 0
 
 
 def find_roles(program: TileProgram, ctx: PassContext) -> TileProgram:
@@ -102,16 +94,10 @@ def _check_fragments(body: Body) -> None:
                 if first is not role and (first is None or role is None or (first.low, first.high) != (role.low, role.high)):
                     raise LoweringError(f"The fragment {b.name} is used by different groups of threads; a fragment lives in the registers of one group. "
                                         "Hand its values over through shared memory.", s.span, "fragment-groups")
-            for nested in _nested(s):
+            for nested in bodies(s):
                 visit(nested, inner)
 
     visit(body, None)
-
-
-def _nested(s: Stmt) -> list[Body]:
-    from ..ir.stmt import bodies
-
-    return list(bodies(s))
 
 
 def _fragments(s: Stmt) -> set[Buffer]:

@@ -10,12 +10,11 @@ from ..ir.build import const_int
 from ..ir.expr import Load
 from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
-from ..ir.stmt import Alloc, Body, For, If, Launch, Stmt, Store, While, expressions
+from ..ir.stmt import Alloc, Body, For, If, Launch, Role, Stmt, Store, While, expressions
 from ..ir.stmt import walk as walk_statements
 from .context import LaunchState, PassContext
 from .errors import LoweringError
 from .rewrite import map_children, replace_buffers
-from .roles import Role
 from .unit import Unit
 
 _ALIGNMENT = 16

@@ -12,7 +12,7 @@ from ..ir.build import binary, const, const_int, unary
 from ..ir.expr import Call, Expr, Load, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
-from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Launch, Let, Parallel, Stmt, Store, TileOp, While
+from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Launch, Let, Parallel, Role, Stmt, Store, TileOp, While
 from ..ir.stmt import walk as walk_statements
 from .atomics import atomic_statement, lower_atomic_calls
 from .context import LaunchState, PassContext
@@ -26,7 +26,6 @@ from .parallel import LoopLowering, lower_parallel
 from .prologue import prepare_launch
 from .reduce import lower_reduction
 from .rewrite import map_children, map_expr
-from .roles import Role
 from .scan import lower_scan
 from .unit import Unit, is_memory, unit
 

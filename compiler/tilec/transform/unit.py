@@ -1,12 +1,13 @@
 """Groups of thread statements that synchronise as one, and what memory statements touch."""
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..ir.buffer import GLOBAL, Buffer
 from ..ir.build import const
 from ..ir.expr import Call, Expr, Load
+from ..ir.expr import walk as walk_expr
 from ..ir.stmt import Body, If, Stmt, Store, expressions
 from ..ir.stmt import walk as walk_statements
 from ..source.span import Span
@@ -70,6 +71,15 @@ def _parts(e: Expr) -> Iterable[Expr]:
             from ..ir.expr import children
 
             stack.extend(children(x))
+
+
+def device_calls(s: Stmt) -> Iterator[tuple[Stmt, str]]:
+    """The device functions called in a statement and in those it holds: who calls, and the function's name."""
+    for inner in walk_statements((s,)):
+        for e in expressions(inner):
+            for x in walk_expr(e):
+                if isinstance(x, Call) and x.op == "device_function":
+                    yield inner, str((x.attrs or {}).get("name"))
 
 
 def is_memory(b: Buffer) -> bool:

@@ -3,7 +3,7 @@ TileLang 0.1.15, src/cuda/op/gemm.cc."""
 
 from __future__ import annotations
 
-from ...ir import dtypes
+from ...analysis.wgmma_form import wgmma_types
 from ...ir.buffer import FRAGMENT, TMEM, Region
 from ...ir.build import const_int
 from ...ir.stmt import For, TileOp
@@ -22,17 +22,10 @@ def takes_wgmma(g: Gemm, target: Target, threads: int | None) -> bool:
 
 
 def wgmma_form(g: Gemm) -> bool:
-    a, b, c, K = g.A.dtype, g.B.dtype, g.C.dtype, g.K or 0
     k_major = not g.op.args.get("transpose_A") and bool(g.op.args.get("transpose_B"))
     if g.B.buffer.scope not in SHARED_SCOPES:
         return False
-    if a == b == "float16" and c in ("float16", "float32") or a == b == "bfloat16" and c == "float32":
-        return K % 16 == 0
-    if a in dtypes.FLOAT8 and b in dtypes.FLOAT8 and c in ("float16", "float32"):
-        return k_major and K % 32 == 0
-    if a == b == "tfloat32" and c == "float32":
-        return k_major and K % 8 == 0
-    return a in ("int8", "uint8") and b in ("int8", "uint8") and c == "int32" and k_major and K % 32 == 0
+    return wgmma_types(g.A.dtype, g.B.dtype, g.C.dtype, g.K or 0, k_major)
 
 
 @rule("wgmma-partition", per_target=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir import dtypes
-from ...ir.buffer import REDUCER, Buffer
+from ...ir.buffer import REDUCER
 from ...ir.build import cast, lift
 from ...ir.expr import Expr
 from ..evaluator import Evaluator
@@ -43,10 +43,6 @@ def _check_combine(ev: Evaluator, b: Bound, combine: str, dtype: str) -> None:
         ev.problem("reducer-op", f"a {combine} reducer works on integers, not on {dtype}", b.where("op"))
     elif combine.startswith("bit") and b["replication"] is not None:
         ev.problem("reducer-op", f"replication= exists for sum, max and min only, not for {combine}", b.where("replication"))
-
-
-def reducer_of(value: Any) -> Buffer | None:
-    return value if isinstance(value, Buffer) and value.scope == REDUCER else None
 
 
 def _contribution(ev: Evaluator, value: Any, dtype: str) -> Any:
