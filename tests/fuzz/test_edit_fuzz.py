@@ -98,5 +98,22 @@ def test_another_diagnostic_in_an_untouched_kernel_is_a_failure():
     assert len(untouched.differences(before, after)) == 1
 
 
+def test_a_block_of_any_number_of_threads_is_no_hang():
+    text = "import tilelang.language as T\n\n@T.prim_func\ndef f(A: T.Tensor((64, 64), 'float16'), B: T.Tensor((64, 64), 'float16')):\n"
+    text += "    with T.Kernel(1, threads=128128128128128128) as bx:\n        S = T.alloc_shared((64, 64), 'float16')\n"
+    text += "        C = T.alloc_fragment((64, 64), 'float32')\n        T.copy(A, S)\n        T.clear(C)\n        T.gemm(S, S, C)\n        T.copy(C, B)\n"
+    with edit_fuzz.limited(2.0):
+        found = untouched.check("k.py", text)
+    assert [r[0] for r in found.kernels["f"].reports] == ["TL301"]
+
+
+def test_what_a_prim_func_finds_around_itself_counts():
+    host = "def f(n):\n    @T.prim_func\n    def main(A: T.Tensor((n,), 'float32')):\n        with T.Kernel(1, threads=128):\n            A[0] = 0.0\n\n"
+    text = "import tilelang\nimport tilelang.language as T\n\n" + host + "    tilelang.compile(main, out_idx=[0])\n\n\nf(64)\n"
+    before = untouched.check("k.py", text)
+    assert untouched.differences(before, untouched.check("k.py", text.replace("f(64)", "f(0.5)"))) == []
+    assert untouched.differences(before, untouched.check("k.py", text.replace("[0])", "[65536])"))) == []
+
+
 def test_reducing_keeps_the_failure():
     assert edit_fuzz.shrink(list(range(40)), lambda kept: {7, 23} <= set(kept), end=float("inf")) == [7, 23]

@@ -8,12 +8,15 @@ from typing import Any
 
 from tilec.check import check_analysis
 from tilec.evaluate import analyse
+from tilec.evaluate.definitions import KernelInstance, value_text
 from tilec.source.file import SourceFile
 from tilec.target import chips
 
 from tile_lsp.releases import manifest
 
 VERSION = "0.1.15"
+# What is told once a file, wherever it is met first; and where Python sees the end of what another place opened.
+NOT_OF_ONE_KERNEL = frozenset(("deprecated-api", "syntax-error", "unused-ignore"))
 Report = tuple[str, str, str, int, int, int]
 
 
@@ -46,13 +49,27 @@ def check(path: str, text: str) -> Checked:
         inside = frozenset(
             (d.code, d.severity, d.message, d.span.line - first, d.span.column, d.span.end_line - first)
             for d in found
-            if d.span.path == path and first <= d.span.line <= last
+            if d.span.path == path and first <= d.span.line <= last and d.name not in NOT_OF_ONE_KERNEL
         )
-        made = tuple((i.text, i.origin, i.failures > 0, tuple(map(str, i.targets))) for i in k.instances)
+        made = tuple(made_from(i) for i in k.instances)
         kernels[k.qualname] = Kernel(k.qualname, (top.surroundings(k.outermost), made), inside)
     for name in repeated:
         del kernels[name]
     return Checked(kernels, bool(analysis.source.syntax_errors))
+
+
+def made_from(i: KernelInstance) -> tuple[Any, ...]:
+    """What an instance is made from: its arguments, options, and the values that its function finds around itself."""
+    found = (i.text, i.origin, i.expects_failure, tuple(map(str, i.targets)), options_text({**i.function.jit, **i.options}))
+    scope, around = i.function.scope, []
+    while scope is not None and scope.parent is not None:
+        around += [(n, value_text(v)) for n, v in sorted(scope.names.items()) if n in used_names(i.function.node)]
+        scope = scope.parent
+    return (*found, tuple(around))
+
+
+def options_text(options: dict[str, Any]) -> str:
+    return ", ".join(f"{k}={value_text(v)}" for k, v in sorted(options.items()))
 
 
 class Top:

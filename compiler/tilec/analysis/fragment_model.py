@@ -13,7 +13,7 @@ from ..ir.expr import Expr, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.layouts import LayoutValue
 from ..ir.stmt import Body, Launch, TileOp
-from ..target.chips import Target
+from ..target.chips import MAX_THREADS, Target
 from .digits import replicated
 from .layout import THREAD, Digit, FragmentLayout, Replica
 from .layout_inference import Clash, Inference, State
@@ -45,7 +45,7 @@ class FragmentModel:
         self._widths: dict[bool, _Vectors] = {}
         self._known: dict[Any, list[tuple[_Vectors, Outcome]]] = {}  # targets mostly agree
         extents = [const_int(t) for t in launch.threads]
-        self.threads = None if None in extents else extents[0]
+        self.threads = extents[0] if extents[0] is not None and None not in extents and extents[0] <= MAX_THREADS else None
         self.flat = self.threads is not None and extents[1] == extents[2] == 1
 
     def infer(self, target: Target, policy: str | None = None, threads: int | None = None) -> Outcome | None:

@@ -14,6 +14,7 @@ from ..ir.ops import OPS
 from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, For, If, Jump, Launch, Parallel, Stmt, Store, TileOp, While, bodies, expressions
 from ..source.span import Span
+from ..target.chips import MAX_THREADS
 
 BITWISE = {"bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>"}
 READ, WRITE, OPAQUE = "read", "write", "opaque"  # opaque: touched in a way nothing is known about
@@ -316,8 +317,10 @@ def static_ints(values: Any) -> tuple[int, ...] | None:
 
 
 def thread_count(launch: Launch | None) -> int | None:
+    """The threads of a block that can exist; how many others there are is nobody's business but ``threads-range``'s."""
     extents = static_ints(launch.threads) if launch is not None else None
-    return None if extents is None else extents[0] * extents[1] * extents[2]
+    total = None if extents is None else extents[0] * extents[1] * extents[2]
+    return total if total is not None and total <= MAX_THREADS else None
 
 
 def is_runtime(e: Any) -> bool:

@@ -28,6 +28,9 @@ class Target:
     sm_count: int = 0  # streaming multiprocessors of the usual board, for hints
 
 
+MAX_THREADS = 1024  # of a block, on all of them
+
+
 def _cuda(name: str, sm: int, family: str, shared: int, static: int = 48 * 1024, **features) -> Target:
     return Target(name, "cuda", sm, family, shared * 1024, static, **features)
 

@@ -70,10 +70,11 @@ def smem_capacity(ctx: RuleContext):
 def _ranges(ctx: RuleContext, launch: Launch) -> list[tuple[Buffer, int, int, int, int]]:
     """Per buffer: first and last use, bytes, copies for pipelining. Buffers of unknown size count nothing."""
     found = []
+    several = len(ctx.program.launches()) > 1
     for buffer in ctx.facts.allocations(SHARED_DYN):
         place, size = ctx.facts.allocs[buffer], size_of(buffer)
         uses = ctx.facts.storage_uses.get(buffer, [])
-        if size is None or (place.launch is not launch and len(ctx.program.launches()) > 1):
+        if size is None or (several and place.launch is not launch):
             continue
         orders = [a.place.order for a in uses]
         if not orders:

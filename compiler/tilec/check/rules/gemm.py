@@ -278,7 +278,7 @@ def partitions(M: int, N: int, warps: int, rows: int = 16, columns: int = 8) -> 
     """The ways to lay warps over a tile: each warp a multiple of 16 rows and 8 columns. Policies choose among these."""
     return [
         (m, warps // m)
-        for m in range(1, warps + 1)
+        for m in range(1, min(warps, M // rows) + 1)
         if warps % m == 0 and M % (m * rows) == 0 and N % (warps // m * columns) == 0
     ]
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ...ir.build import const_int
 from ...ir.stmt import Launch
 from ...source.span import Span
+from ...target.chips import MAX_THREADS
 from ..context import RuleContext
-from ..facts import static_ints, thread_count
+from ..facts import static_ints
 from ..registry import rule
 
-MAX_THREADS = 1024
 PORTABLE_CLUSTER, LARGEST_CLUSTER = 8, 16
 
 
@@ -32,8 +33,8 @@ def threads_range(ctx: RuleContext):
         if bad is not None:
             yield ctx.report(f"threads is {bad}; a block has at least one thread", launch_span(launch, "threads"))
             continue
-        total = thread_count(launch)
-        if total is not None and total > MAX_THREADS:
+        total = prod(v for v in values if v is not None) if None not in values else 0
+        if total > MAX_THREADS:
             shown = " x ".join(str(v) for v in values if v != 1)
             product = f" ({shown})" if shown != str(total) else ""
             yield ctx.report(

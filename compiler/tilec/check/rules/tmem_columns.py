@@ -88,11 +88,8 @@ def plan(needs: dict[Buffer, int], released: set[Buffer]) -> list[Arena]:
 
 
 def tmem_of(ctx: RuleContext, launch: Launch) -> list[Buffer]:
-    return [
-        b
-        for b in ctx.facts.allocations(TMEM)
-        if ctx.facts.allocs[b].launch is launch or len(ctx.program.launches()) == 1
-    ]
+    alone = len(ctx.program.launches()) == 1
+    return [b for b in ctx.facts.allocations(TMEM) if alone or ctx.facts.allocs[b].launch is launch]
 
 
 def released(ctx: RuleContext) -> set[Buffer]:
