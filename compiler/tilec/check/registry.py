@@ -95,6 +95,7 @@ FAMILIES = (
     "clusters",
     "atomics",
     "barriers",
+    "branches",
     "arrivals",
     "phases",
     "handover",

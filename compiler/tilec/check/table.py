@@ -35,7 +35,7 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL209", "eager-missing-const", JIT, "E", "An eager kernel is instantiated without a size it needs."),
     ("TL210", "arg-annotation", JIT, "E", "A kernel parameter has no tensor or scalar annotation."),
     ("TL211", "call-arity", JIT, "E", "A factory or kernel is called with the wrong arguments."),
-    ("TL212", "jit-key-unhashable", JIT, "W", "A compile-time argument cannot be hashed."),
+    ("TL212", "jit-key-unhashable", JIT, "E", "A compile-time argument cannot be hashed."),
     ("TL213", "unbound-symbol", JIT, "E", "A run-time extent that no parameter of the kernel defines."),
     ("TL214", "pass-config", JIT, "E", "No such pass configuration."),
 

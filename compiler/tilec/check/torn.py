@@ -21,4 +21,4 @@ def without_follow_ons(found: list[Diagnostic], source: SourceFile) -> list[Diag
     """A name that is missing may be bound in a statement that does not parse."""
     if not source.syntax_errors:
         return found
-    return [d for d in found if d.name != "undefined-name"]
+    return [d for d in found if d.name not in ("undefined-name", "use-before-alloc")]

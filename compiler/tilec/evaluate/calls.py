@@ -176,12 +176,37 @@ def _call_kernel(ev: Evaluator, function: Function, args: list[Any], kwargs: dic
     """On the host a jitted function is compiled for its arguments: that is an instance."""
     instance = None
     if ev.on_call is not None and ev.builder is None:
+        check_key(ev, function, args, kwargs, node, False)
         instance = ev.on_call(function, args, kwargs, ev.span(node) if node is not None else None)
     if function.kind == "eager":
         return unknown("kernel result")
     if ev.on_call is not None and ev.builder is None and not ev.on_call.owns(function):
         return _call_outer_factory(ev, function, args, kwargs)
     return Compiled(function, instance)
+
+
+def check_key(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None, converts: bool) -> None:
+    """TileLang keeps compiled kernels by their arguments."""
+    if node is None or function.configs is not None or function.jit.get("wrapped") or ev.surroundings.failing:
+        return
+    given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    for position, value in given:
+        if isinstance(value, (list, dict, set, tuple, Instance)):
+            from .hashing import unhashable
+
+            fault = unhashable(value, converts)
+            if fault is not None:
+                ev.on_call.refuses(function, f"compiled kernels are kept by their arguments, and this one is or holds {fault}: Python cannot hash it; pass a "
+                                   "tuple, numbers, or a frozen dataclass", ev.span(argument_node(node, position)))
+                return
+
+
+def argument_node(call: ast.Call, position: int | str) -> ast.AST:
+    """Where an argument is written, else the call."""
+    if isinstance(position, str):
+        return next((k.value for k in call.keywords if k.arg == position), call)
+    starred = any(isinstance(a, ast.Starred) for a in call.args)
+    return call if starred or position >= len(call.args) else call.args[position]
 
 
 def _call_outer_factory(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[str, Any]) -> Any:

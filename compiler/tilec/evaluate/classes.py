@@ -51,9 +51,19 @@ def _decorate_class(ev: Evaluator, decorator: ast.expr, value: Any, scope: Scope
     if isinstance(value, Class):
         if name == "dataclass":
             value.is_dataclass = True
+            _set_hash(value, decorator)
         else:
             value.opaque = True
     return value
+
+
+def _set_hash(cls: Class, decorator: ast.expr) -> None:
+    """``@dataclass`` writes ``__eq__``, and a hash with frozen or unsafe_hash alone."""
+    given = {k.arg: k.value for k in decorator.keywords} if isinstance(decorator, ast.Call) else {}
+    literal = {name: value.value for name, value in given.items() if isinstance(value, ast.Constant)}
+    plain_eq = "eq" not in given
+    cls.hashes = any(name in given and literal.get(name) is not False for name in ("frozen", "unsafe_hash")) or None in given or not plain_eq
+    cls.compares = not cls.hashes
 
 
 def all_fields(cls: Class) -> list[tuple[str, Any, bool]]:

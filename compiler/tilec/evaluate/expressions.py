@@ -82,13 +82,21 @@ def _name(ev: Evaluator, node: ast.Name, scope: Scope) -> Any:
 
 def _undefined(ev: Evaluator, node: ast.Name, scope: Scope) -> Any:
     if not is_python_builtin(node.id) and not scope.is_open():
-        from .names import suggestion
+        from .names import allocated_later, suggestion
 
-        ev.problem("undefined-name", f"name {node.id!r} is not defined{suggestion(node.id, scope)}", node)
+        later = allocated_later(ev.source.tree, node) if ev.builder is not None else None
+        if later is not None:
+            ev.problem("use-before-alloc", f"{node.id} is used before it is allocated", node, ("allocated here", ev.source.span(later)))
+        else:
+            ev.problem("undefined-name", f"name {node.id!r} is not defined{suggestion(node.id, scope)}", node)
     return unknown(f"name {node.id}")
 
 
 def _expired(ev: Evaluator, node: ast.Name, value: Expired) -> Any:
+    if value.tile:
+        ev.problem("buffer-outside-kernel", f"{value.name} lives in the kernel launch that has ended; use it inside the with T.Kernel(...) block, or hand "
+                   "its values on through a global tensor", node, *((("allocated here", value.span),) if value.span else ()))
+        return unknown(f"name {value.name}")
     related = (("bound here, inside a device loop or branch", value.span),) if value.span else ()
     ev.problem("variable-scope", f"{value.name!r} is bound inside a device loop or branch that has ended; its value does not exist "
                "here (use T.alloc_var before the loop and assign it inside)", node, *related)

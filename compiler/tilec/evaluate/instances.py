@@ -103,6 +103,12 @@ class Recorder:
             self.problems.append(Problem("call-arity", f"{error}", span, (("defined here", definition.name_span),)))
         return False
 
+    def refuses(self, function: Function, message: str, span: Span) -> None:
+        """TileLang does not take an argument of a call."""
+        definition = self.definitions.get(function.node)
+        related = (("defined here", definition.name_span),) if definition is not None else ()
+        self.problems.append(Problem("jit-key-unhashable", message, span, related))
+
     def kernel_called(self, kernel: Any, given: int, span: Span) -> None:
         """A compiled kernel is called with ``given`` arguments."""
         from .tile.jit import kernel_call_fault

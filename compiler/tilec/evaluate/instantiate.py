@@ -242,6 +242,21 @@ def _declare_annotated(ev: Evaluator, function: Function, scope: Scope, values: 
             scope.names[argument.arg] = make_parameter(ev, argument.arg, annotation, argument)
 
 
+def _check_given(ev: Evaluator, instance: KernelInstance, builder: Builder, program: TileProgram) -> None:
+    """A call says every T.const: by its name, or by a tensor that has it for an extent."""
+    if instance.origin != "call" or instance.span is None or not instance.is_known() or builder.attrs.get("unknown_params"):
+        return
+    for name, span in builder.const_spans.items():
+        if name in builder.const_values:
+            continue
+        carriers = [p for p in program.params if isinstance(p, Buffer) and p not in builder.outputs and occurs_plainly([p], name)]
+        left_out = [p.name for p in carriers if is_unknown(builder.arguments.get(p.name)) and builder.arguments[p.name].reason == f"argument {p.name}"]
+        if carriers and len(left_out) == len(carriers):
+            ev.problem("eager-missing-const", f"{instance.function.name} is given neither {name}= nor {' or '.join(left_out)}, so the value of T.const {name!r} is not "
+                       "known", instance.span, ("the constant", span))
+            return
+
+
 def _check_eager(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstance, builder: Builder, program: TileProgram) -> None:
     if not builder.launch_count and isinstance(kernel.node, ast.FunctionDef):
         inner = next((s for s in kernel.node.body if isinstance(s, ast.FunctionDef)), None)
@@ -258,6 +273,7 @@ def _check_eager(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstan
     if missing and not any(p.rule == "eager-return" for p in ev.problems):
         names = ", ".join(b.name for b in missing)
         ev.problem("eager-return", f"{names} is made by T.empty but not returned; a kernel returns all of them", builder.return_span or missing[0].span or kernel.name_span)
+    _check_given(ev, instance, builder, program)
     for name, span in builder.const_spans.items():
         if name not in builder.const_values and not builder.attrs.get("unknown_params") and not occurs_plainly([p for p in program.params if p not in builder.outputs], name):
             ev.problem("const-unused", f"T.const {name!r} is no dimension of a tensor parameter by itself, so its value cannot be found from the arguments", span)

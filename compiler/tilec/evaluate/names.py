@@ -1,6 +1,7 @@
-"""Suggestions for misspelt names."""
+"""What a name that is not bound may be meant to be."""
 from __future__ import annotations
 
+import ast
 import difflib
 
 from .scope import Scope
@@ -15,3 +16,20 @@ def suggestion(name: str, scope: Scope) -> str:
         current = current.parent
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def allocated_later(tree: ast.Module, name: ast.Name) -> ast.stmt | None:
+    """The allocation further down in the same function that binds a name."""
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= name.lineno <= (n.end_lineno or n.lineno)]
+    if not functions:
+        return None
+    innermost = max(functions, key=lambda f: f.lineno)
+    for s in ast.walk(innermost):
+        if isinstance(s, ast.Assign) and s.lineno > name.lineno and _allocates(s.value) and any(isinstance(t, ast.Name) and t.id == name.id for t in s.targets):
+            return s
+    return None
+
+
+def _allocates(value: ast.expr) -> bool:
+    function = value.func if isinstance(value, ast.Call) else None
+    return isinstance(function, ast.Attribute) and function.attr.startswith("alloc_")

@@ -113,6 +113,8 @@ class Class:
     is_tuple: bool = False  # its objects are named tuples
     fields: list[tuple[str, Any, bool]] = field(default_factory=list)  # name, default, has_default
     opaque: bool = False  # a base or decorator that is not known
+    compares: bool = False  # @dataclass gave it an __eq__ and took its hash
+    hashes: bool = False  # @dataclass(frozen=True) or (unsafe_hash=True)
 
     def lookup(self, name: str) -> Any:
         if name in self.namespace:
@@ -236,6 +238,7 @@ class Expired:
 
     name: str
     span: Span | None
+    tile: bool = False  # it was a buffer of a launch that has ended
 
 
 @dataclass(eq=False, repr=False)

@@ -14,7 +14,7 @@ INSTRUCTIONS = ("tma", "cp_async", "sync")
 POLICIES = ("evict_normal", "evict_first", "evict_last")
 
 
-@rule("copy-extents", "copy-rank")
+@rule("copy-extents", "copy-rank", "tma-rank-match")
 def copy_extents(ctx: RuleContext):
     for place in ctx.facts.ops("copy", "async_copy", "tma_copy"):
         op = place.stmt
@@ -78,6 +78,7 @@ def _regions(ctx: RuleContext, op: TileOp, src: Region, dst: Region):
         (f"{src.buffer.name}", src.buffer.span),
         (f"{dst.buffer.name}", dst.buffer.span),
         severity="warning" if partial else None,
+        name="tma-rank-match" if op.op == "tma_copy" else None,
     )
 
 

@@ -34,7 +34,7 @@ ACCUMULATORS = {
 }
 NO_MATRIX_TYPE = ("int16", "uint16", "int32", "uint32", "int64", "uint64", "bool", "float4_e2m1fn", *dtypes.FLOAT6)
 # the smallest k of a whole instruction below 256 bits a row
-SHORT_K = {"float16": (8,), "float32": (4,), "tfloat32": (4,)}
+SHORT_K = {"float16": (8,)}
 
 
 @dataclass(frozen=True)

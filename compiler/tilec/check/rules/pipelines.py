@@ -33,6 +33,19 @@ def int_list(value) -> list[int] | None:
     return None if any(v is None for v in found) else found  # type: ignore[return-value]
 
 
+@rule("pipeline-empty")
+def empty(ctx: RuleContext):
+    """A body of names alone counts as one statement (TileLang 0.1.15, PipelinePlanning)."""
+    for loop in pipelined(ctx):
+        order, stage = int_list(loop.attrs.get("order")), int_list(loop.attrs.get("stage"))
+        if order is None or stage is None or scheduled(loop) != [] or const_int(loop.extent) == 0:
+            continue
+        if len(order) == len(stage) > 1:
+            yield ctx.report(
+                f"order and stage schedule {len(order)} statements, but nothing in the loop can be scheduled", option_span(loop, "order")
+            )
+
+
 @rule("pipeline-annotation")
 def schedules(ctx: RuleContext):
     for loop in pipelined(ctx):

@@ -83,6 +83,7 @@ def bind_expression(ev: Evaluator, target: ast.Name, value: Any, scope: Scope) -
         return value
     var = Var(value.dtype, ev.span(target), builder.unique(target.id), "let")
     builder.emit(Let(ev.span(target), var, value))
+    builder.lets[var] = value
     return var
 
 

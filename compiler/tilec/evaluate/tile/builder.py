@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...ir.buffer import Buffer
+from ...ir.buffer import VAR, Buffer
 from ...ir.expr import Expr, Var
 from ...ir.stmt import Body, Jump, Stmt
 from ...source.span import Span
@@ -51,6 +51,7 @@ class Builder:
         self.arguments: dict[str, Any] = {}  # of an eager kernel: what its tensor parameters were given
         self.solved: dict[str, int] = {}  # T.const values that follow from those
         self.attrs: dict[str, Any] = {}
+        self.lets: dict[Var, Expr] = {}  # the values of names that are bound to what memory held
         self._names: dict[str, int] = {}
 
     # -- statements ----------------------------------------------------------------------------------------------
@@ -76,7 +77,8 @@ class Builder:
         if frame.kind in DEVICE_FRAMES:
             for scope, name, span in frame.names:
                 if name in scope.names and name != "_":
-                    scope.names[name] = Expired(name, span)
+                    held = scope.names[name]
+                    scope.names[name] = Expired(name, span, frame.kind == "launch" and isinstance(held, Buffer) and held.scope != VAR)
         elif self.frames and frame.kind in ("maybe", "host", "lazy"):
             self.frames[-1].names.extend(frame.names)
 

@@ -6,7 +6,7 @@ from typing import Any
 from ...ir import dtypes
 from ...ir.buffer import Region
 from ...ir.build import cast, const, lift
-from ...ir.expr import Expr, equal
+from ...ir.expr import Binary, Expr, Unary, Var, equal
 from ...ir.stmt import TileOp
 from ..evaluator import Evaluator
 from ..expressions import scalar_operand
@@ -24,11 +24,22 @@ def regions(ev: Evaluator, b: Bound, *names: str) -> list[Region] | None:
     """The operands as regions; None (and an opaque statement) if one is not known or no kernel is being built."""
     if ev.builder is None:
         return None
-    found = {n: to_region(b[n], b.where(n)) for n in names}
+    found = {n: to_region(_named_element(ev, b, n), b.where(n)) for n in names}
     if any(r is None for r in found.values()):
         ev.builder.emit(TileOp(b.span, "unsupported", {"name": f"T.{b.name}", **{n: r for n, r in found.items() if r is not None}}))
         return None
     return [found[n] for n in names]  # type: ignore[misc]
+
+
+def _named_element(ev: Evaluator, b: Bound, name: str) -> Any:
+    """An operand; a name bound to an element stands for the element."""
+    value = b[name]
+    if not isinstance(value, Var) or ev.builder is None or value not in ev.builder.lets:
+        return value
+    bound = ev.builder.lets[value]
+    if isinstance(bound, (Binary, Unary)):
+        ev.problem("argument-kind", f"T.{b.name}: {name} takes a buffer or a part of one, not a value ({value.name} is computed)", b.where(name))
+    return bound
 
 
 # -- copies -------------------------------------------------------------------------------------------------------------
@@ -62,6 +73,10 @@ def _copy(ev: Evaluator, b: Bound, op: str, options: tuple[str, ...]) -> Any:
     if found is None:
         return None
     src, dst = match_regions(*found)
+    if (isinstance(b["src"], Var) or isinstance(b["dst"], Var)) and src.form == dst.form == "element":
+        name = "src" if isinstance(b["src"], Var) else "dst"
+        ev.problem("copy-deduce", f"T.{op}: {b[name].name} is the value of one element, so nothing tells how much to copy; assign the element, or "
+                   "give a buffer or a slice", b.where(name))
     args: dict[str, Any] = {"src": src, "dst": dst}
     for name in options:
         args[name] = to_region(b[name]) if name == "barrier" else plain(b[name])

@@ -1,0 +1,30 @@
+"""Compile-time arguments that TileLang cannot keep compiled kernels by (tilelang/jit/__init__.py, 0.1.15: the key of its cache)."""
+from __future__ import annotations
+
+from typing import Any
+
+from .values import MISSING, Class, Function, Instance
+
+
+def unhashable(value: Any, converts: bool) -> str | None:
+    """What Python refuses to hash in a value, in words. ``converts``: lists, dicts and sets are made into something that can be
+    (``kernel.compile(...)`` does, a plain call does not)."""
+    if isinstance(value, (list, tuple, set, dict)):
+        if not isinstance(value, tuple) and not converts:
+            return f"a {type(value).__name__}"
+        inner = [x for pair in value.items() for x in pair] if isinstance(value, dict) else value
+        return next((found for found in (unhashable(v, converts) for v in inner) if found is not None), None)
+    if isinstance(value, Instance) and not value.opaque and _loses_hash(value.cls):
+        return f"an object of {value.cls.name}, which compares by value and has no hash"
+    return None
+
+
+def _loses_hash(cls: Class) -> bool:
+    """A class with ``__eq__`` and without ``__hash__``: its own, or the one that @dataclass writes."""
+    if cls.opaque or cls.is_enum or cls.is_tuple or cls.hashes or any(not isinstance(b, Class) for b in cls.bases):
+        return False
+    if "__hash__" in cls.namespace:
+        return False
+    if isinstance(cls.namespace.get("__eq__", MISSING), Function) or cls.compares:
+        return True
+    return bool(cls.bases) and _loses_hash(cls.bases[0])
