@@ -104,7 +104,9 @@ class Recorder:
         return False
 
     def refuses(self, function: Function, message: str, span: Span) -> None:
-        """TileLang does not take an argument of a call."""
+        """TileLang does not take an argument of a call. Instances by command or comment are no calls: they say what to look at."""
+        if self.origin != "call":
+            return
         definition = self.definitions.get(function.node)
         related = (("defined here", definition.name_span),) if definition is not None else ()
         self.problems.append(Problem("jit-key-unhashable", message, span, related))
