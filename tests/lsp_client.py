@@ -20,11 +20,18 @@ def config(command: list[str]) -> ClientServerConfig:
 def _make_client() -> LanguageClient:
     client = make_test_lsp_client()
     client.lens_refreshes = 0
+    client.registered = []
 
     @client.feature(types.WORKSPACE_CODE_LENS_REFRESH)
     def refresh(*_):
         client.lens_refreshes += 1
 
+    @client.feature(types.CLIENT_REGISTER_CAPABILITY)
+    def register(params: types.RegistrationParams):
+        client.registered += params.registrations
+
+    for quiet in (types.WORKSPACE_SEMANTIC_TOKENS_REFRESH, types.WORKSPACE_INLAY_HINT_REFRESH, "tile-lsp/ran"):
+        client.feature(quiet)(lambda *_: None)
     return client
 
 
@@ -88,5 +95,6 @@ class Editor:
 
     async def actions(self, needle: str) -> list[types.CodeAction]:
         place = types.Range(start=self.position(needle), end=self.position(needle))
-        return list(await self.client.text_document_code_action_async(types.CodeActionParams(
+        found = list(await self.client.text_document_code_action_async(types.CodeActionParams(
             text_document=self.id, range=place, context=types.CodeActionContext(diagnostics=[]))) or [])
+        return [a if a.command else await self.client.code_action_resolve_async(a) for a in found]

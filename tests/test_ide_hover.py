@@ -102,13 +102,13 @@ def test_a_lowering_error_is_one_line():
 def test_lenses_and_the_result_of_a_run():
     view = snapshot(MATMUL)
     found = lenses.lenses(view, {}, ())
-    assert [lens.title for lens in found] == ["▶ Run", "CUDA"]
+    assert [lens.title for lens in found] == ["▶ Run", "Compare", "CUDA"]
     assert found[0].arguments == {"kernel": "matmul", "instance": "matmul(128, 128, 128)"}
     data = {"ok": True, "max_abs_err": 4.9e-4, "latency_ms": {"median": 0.1951}, "target": "cpu"}
     result = RunResult(data, view.document.key)
-    assert lenses.lenses(view, {"matmul": result}, ())[2].title == "✓ max err 4.9e-4 · 0.195 ms · cpu"
+    assert lenses.lenses(view, {"matmul": result}, ())[3].title == "✓ max err 4.9e-4 · 0.195 ms · cpu"
     edited = snapshot(MATMUL + "\n# more\n")
-    assert lenses.lenses(edited, {"matmul": result}, ())[2].title.endswith("· edited since")
+    assert lenses.lenses(edited, {"matmul": result}, ())[3].title.endswith("· edited since")
 
 
 def test_a_failed_run_says_why_in_the_lens():
@@ -129,9 +129,11 @@ def test_quick_fix_of_a_misspelt_name():
     view = snapshot(FAULTY)
     line = place(FAULTY, "Paralel")[0]
     found = fixes.actions(view, line, line)
-    (fix,) = [a for a in found if a.edits]
-    assert [e.text for e in fix.edits] == ["Parallel"]
-    assert [a.title for a in found if a.command] == ["Compile and run scale", "Show the CUDA code of scale"]
+    fix, ignore = [a for a in found if a.edits]
+    assert [e.text for e in fix.edits] == ["Parallel"] and fix.preferred
+    assert [e.text for e in ignore.edits] == ["  # tile-lsp: ignore[TL101]"] and not ignore.preferred
+    assert [a.title for a in found if a.command] == [
+        "Compile and run scale", "Compare scale with the tile interpreter", "Compare scale with its reference function", "Show the CUDA code of scale"]
 
 
 def test_symbols_list_kernels_and_buffers():

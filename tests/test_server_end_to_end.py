@@ -36,7 +36,7 @@ async def test_from_opening_to_the_result_in_the_lens(client, tmp_path):
     assert result["ok"] is True, result
     assert result["target"] == "cpu" and result["latency_ms"]["median"] > 0
     titles = [lens.command.title for lens in await editor.lenses()]
-    assert titles[:2] == ["▶ Run", "CUDA"] and titles[2].startswith("✓ max err") and " ms · " in titles[2] and titles[2].endswith(" · cpu")
+    assert titles[:3] == ["▶ Run", "Compare", "CUDA"] and titles[3].startswith("✓ max err") and " ms · " in titles[3] and titles[3].endswith(" · cpu")
     assert any(r.kind == "begin" for reports in client.progress_reports.values() for r in reports)
 
 

@@ -89,7 +89,7 @@ async def test_run_lens_shows_progress_and_result(client, tmp_path):
     result = await editor.click("▶ Run")
     assert result["ok"] is True and result["kernel"] == "matmul"
     titles = [lens.command.title for lens in await editor.lenses()]
-    assert titles == ["▶ Run", "CUDA", "✓ max err 4.9e-4 · 0.195 ms · cpu"]
+    assert titles == ["▶ Run", "Compare", "CUDA", "✓ max err 4.9e-4 · 0.195 ms · cpu"]
     (reports,) = client.progress_reports.values()
     assert [r.kind for r in reports] == ["begin", "report", "report", "end"]
     assert any("max err 4.9e-4" in m.message for m in client.messages)
@@ -108,7 +108,7 @@ async def test_a_run_can_be_cancelled(client, tmp_path):
     client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token=token))
     assert await asyncio.wait_for(running, 5) is None
     assert any("cancelled" in m.message for m in client.messages)
-    assert [lens.command.title for lens in await editor.lenses()] == ["▶ Run", "CUDA"]
+    assert [lens.command.title for lens in await editor.lenses()] == ["▶ Run", "Compare", "CUDA"]
 
 
 @pytest.mark.asyncio

@@ -22,6 +22,7 @@ class Environment:
     how: str
     targets: tuple[str, ...] = chips.DECLARED
     lowest: Any = None
+    sources: Path | None = None  # the folder of the user's own package ``tilelang``
 
 
 def for_document(path: str, preferences: Preferences) -> Environment:
@@ -34,7 +35,7 @@ def _environment(folder: str, version: str, interpreter: str, targets: tuple[str
     if version:
         try:
             api = manifest.load(version)
-            return Environment(api, api.version, "chosen in the settings", targets)
+            return Environment(api, api.version, "chosen in the settings", targets, sources=_sources(interpreter, folder))
         except ValueError:
             pass  # no release number: reported where the setting was read
     finder = discover.Finder(interpreter or None)
@@ -43,8 +44,13 @@ def _environment(folder: str, version: str, interpreter: str, targets: tuple[str
     version = found.version if found is not None else manifest.latest()
     lowest = manifest.load(oldest) if oldest and oldest != version else None
     if found is not None:
-        return Environment(discover.api(found), version, found.how, targets, lowest)
+        return Environment(discover.api(found), version, found.how, targets, lowest, found.path)
     return Environment(manifest.load("latest"), version, "the newest release known; none was found", targets, lowest)
+
+
+def _sources(interpreter: str, folder: str) -> Path | None:
+    found = discover.Finder(interpreter or None).find(Path(folder))
+    return found.path if found is not None else None
 
 
 def forget() -> None:

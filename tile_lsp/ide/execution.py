@@ -1,6 +1,7 @@
 """Running one kernel of a text in this process: inside the run worker, never in the server or the command itself."""
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ NAMES = ("kernel", "instance", "target", "device", "ok", "against", "max_abs_err
 def answer(request: dict[str, Any], report: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
     """A ``run`` request: ``{path, text, kernel, instance, target}``, optionally ``against, sizes, seed, warmup, repeat, tilelang_version``.
 
-    The answer is the JSON of ``tile-lsp run``; with ``details`` in the request also what a terminal shows. ``"ran": False`` marks a
+    The answer is the JSON of ``tile-lsp run``; with ``details`` in the request also what a terminal shows, and the ``place`` of a fault. ``"ran": False`` marks a
     kernel that could not be run.
     """
     reply: dict[str, Any] = dict.fromkeys(NAMES)
@@ -30,10 +31,23 @@ def answer(request: dict[str, Any], report: Callable[[str], None] = lambda text:
         reply.update(error="running kernels needs PyTorch, which is not installed here: pip install 'tilec[run]'", ran=False)
     except (Refused, ValueError) as error:
         reply.update(error=str(error), ran=False)
-    if not request.get("details"):
+    if request.get("details"):
+        reply["place"] = _place(request["path"], reply)
+    else:
         reply.pop("details", None)
         reply.pop("ran", None)
     return reply
+
+
+def _place(path: str, reply: dict[str, Any]) -> list[int] | None:
+    """Line and column of what went wrong in the user's file, as far as that is known."""
+    details = reply.get("details") or {}
+    texts = [(details.get("mismatch") or {}).get("writer"), *(details.get("faults") or ()), reply.get("error")]
+    for text in texts:
+        match = re.match(rf"{re.escape(path)}:(\d+):(\d+)(?::|$)", str(text or ""))
+        if match:
+            return [int(match.group(1)), int(match.group(2))]
+    return None
 
 
 def _run(request: dict[str, Any], reply: dict[str, Any], report: Callable[[str], None]) -> dict[str, Any]:

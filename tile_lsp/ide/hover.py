@@ -180,7 +180,8 @@ def lowered_markdown(question: LoweringQuestion, views: list[LoweredView], links
     return "\n\n".join(parts)
 
 
-_STAGE_NAMES = {"thread": "IR", "device": "device module", "cuda": "CUDA", "tile": "tile program", "legalized": "legalized"}
+_STAGE_NAMES = {"thread": "IR", "device": "device module", "cuda": "CUDA", "tile": "tile program", "legalized": "legalized", "host": "host module",
+                "ptx": "PTX", "sass": "SASS"}
 
 
 def _with_helpers(text: str, lines: list[str]) -> list[str]:
@@ -198,18 +199,20 @@ def _with_helpers(text: str, lines: list[str]) -> list[str]:
 
 def _whole_markdown(views: list[LoweredView], links: dict[str, str]) -> str:
     parts: list[str] = []
+    facts: dict[str, Any] = {}
     for view in views:
         if view.error:
             return f"not lowered for {view.target}: {view.error}"
-        facts = facts_markdown(view.facts)
-        if facts and not parts:
-            parts.append(f"for {view.target}\n\n{facts}")
+        facts.update({k: v for k, v in view.facts.items() if v is not None})
+    if facts:
+        parts.append(f"for {views[0].target}\n\n{facts_markdown(facts)}")
     shown = " · ".join(f"[{_STAGE_NAMES.get(stage, stage)}]({address})" for stage, address in links.items())
     return "\n\n".join([*parts, *([shown] if shown else [])])
 
 
 _FACT_NAMES = {"grid": "grid", "threads": "threads", "shared_bytes": "dynamic shared memory", "smem_bytes": "dynamic shared memory",
-               "tmem_columns": "TMEM columns", "registers": "registers a thread", "spills": "spilled bytes", "barriers": "mbarriers"}
+               "shared_buffers": "of which", "pipelines": "pipeline", "tmem_columns": "TMEM columns", "registers": "registers a thread",
+               "spills": "spilled bytes", "barriers": "mbarriers"}
 
 
 def facts_markdown(facts: dict[str, Any]) -> str:
@@ -218,7 +221,11 @@ def facts_markdown(facts: dict[str, Any]) -> str:
         value = facts.get(key)
         if value in (None, "", [], (), 0):
             continue
-        if isinstance(value, (list, tuple)):
+        if key == "shared_buffers":
+            value = ", ".join(f"`{name}` {size:,}" for name, size in value)
+        elif key == "pipelines":
+            value = ", ".join(f"`{name}` in {stages} stages" for name, stages in value)
+        elif isinstance(value, (list, tuple)):
             value = " × ".join(map(str, value))
         rows.append(f"- {name}: **{value:,} bytes**" if key in ("shared_bytes", "smem_bytes") and isinstance(value, int) else f"- {name}: **{value}**")
     return "\n".join(rows)

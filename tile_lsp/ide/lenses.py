@@ -10,7 +10,8 @@ from tilec.source.span import Span
 from .runs import RunResult
 from .snapshot import Snapshot
 
-RUN, SHOW_LOWERED, SHOW_RESULT, CHOOSE_INSTANCE = "tile-lsp.run", "tile-lsp.showLowered", "tile-lsp.showResult", "tile-lsp.chooseInstance"
+RUN, COMPARE, SHOW_LOWERED, SHOW_RESULT, CHOOSE_INSTANCE = (
+    "tile-lsp.run", "tile-lsp.compare", "tile-lsp.showLowered", "tile-lsp.showResult", "tile-lsp.chooseInstance")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ def lenses(snapshot: Snapshot, results: Mapping[str, RunResult], running: Collec
             found.append(Lens("⏳ running", "", {}, where))
         else:
             found.append(Lens("▶ Run", RUN, arguments, where, f"compile and run {instance.text}"))
+            found.append(Lens("Compare", COMPARE, arguments, where, "run it and compare with the tile interpreter and with its reference function"))
         found.append(Lens("CUDA", SHOW_LOWERED, {**arguments, "stage": "cuda"}, where, "the CUDA code of this kernel"))
         if result is not None:
             found.append(Lens(result.title(snapshot.document), SHOW_RESULT, arguments, where, str(result.data.get("instance") or "")))

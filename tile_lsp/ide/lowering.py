@@ -14,6 +14,8 @@ from tilec.target import chips
 
 from ..releases import manifest
 
+RESOURCES = "resources"  # a stage without a text: what the compiled kernel needs
+
 
 class Refused(Exception):
     """The kernel cannot be lowered; the text is one paragraph with the place. ``diagnostics``: what the checker found."""
@@ -133,8 +135,10 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         if request["stage"] == "tile":
             return _tile_answer(found)
         artifact = compile_checked(found, chips.find(request["target"]), request.get("tilelang_version", ""))
+        if request["stage"] == RESOURCES:
+            return {"text": "", "lines": [], "facts": _compiled_facts(artifact)}
         text = stage_text(artifact, request["stage"])
-        return {"text": text, "lines": [list(r) for r in artifact.runs(request["stage"])], "facts": flat_facts(artifact.facts())}
+        return {"text": text, "lines": [list(r) for r in artifact.runs(request["stage"])], "facts": facts_of(artifact)}
     except (Refused, ValueError) as error:
         return {"error": str(error)}
 
@@ -148,10 +152,41 @@ def _tile_answer(found: Found) -> dict[str, Any]:
     return {"text": "\n".join(text for text, _ in lines) + "\n", "lines": places, "facts": {}}
 
 
-def flat_facts(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts a hover shows, of the first launch and the first compiled kernel."""
+def _compiled_facts(artifact: Any) -> dict[str, Any]:
+    """The facts with registers and spills; these need machine code."""
+    from tilec.build.nvcc import ToolkitError
+
+    try:
+        artifact.cubin()
+    except ToolkitError as error:
+        raise Refused(str(error)) from error
+    return facts_of(artifact)
+
+
+def facts_of(artifact: Any) -> dict[str, Any]:
+    """What a hover shows of a kernel: its first launch, its shared memory by buffer, its pipelines, and once compiled its registers."""
+    facts = artifact.facts()
     launch = (facts.get("launches") or [{}])[0]
     resources: dict[str, Any] = next(iter((facts.get("resources") or {}).values()), {})
     return {"grid": launch.get("grid"), "threads": launch.get("threads"), "shared_bytes": launch.get("shared_bytes"),
+            "shared_buffers": _shared_buffers(artifact.thread_program), "pipelines": _pipelines(artifact.program),
             "tmem_columns": facts.get("tmem_columns"), "registers": resources.get("registers"), "spills": resources.get("spill_bytes"),
             "notes": facts.get("notes") or []}
+
+
+def _shared_buffers(program: TileProgram) -> list[list[Any]]:
+    """Name and bytes of each shared tile, all stages of a pipeline counted."""
+    found: dict[str, int] = {}
+    for buffer in program.buffers():
+        size = buffer.size_bytes()
+        if buffer.is_shared() and buffer.view_of is None and size:
+            found[buffer.name] = found.get(buffer.name, 0) + size
+    return [[name, size] for name, size in found.items()]
+
+
+def _pipelines(program: TileProgram) -> list[list[Any]]:
+    """Loop variable and stages of each pipelined loop."""
+    from tilec.ir.stmt import For
+
+    return [[s.var.name, int(s.attrs["num_stages"])] for s in program.statements()
+            if isinstance(s, For) and s.kind == "pipelined" and isinstance(s.attrs.get("num_stages"), int) and s.attrs["num_stages"] > 0]

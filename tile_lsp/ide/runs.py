@@ -13,6 +13,7 @@ class RunResult:
 
     data: dict[str, Any]
     document_key: str
+    change: float | None = None  # of the latency against the run before, as a share
 
     @property
     def ok(self) -> bool:
@@ -20,7 +21,7 @@ class RunResult:
 
     def title(self, document: Document) -> str:
         """``✓ max err 4.9e-4 · 0.195 ms · cpu``; says so when the text has been edited since."""
-        return summary(self.data) + ("" if document.key == self.document_key else " · edited since")
+        return summary(self.data) + change_text(self.change) + ("" if document.key == self.document_key else " · edited since")
 
 
 def summary(data: dict[str, Any]) -> str:
@@ -40,6 +41,18 @@ def summary(data: dict[str, Any]) -> str:
         words.append(f"{_short(float(data['gbps']))} GB/s")
     words.append(str(data.get("device") if str(data.get("target")) != "cpu" and data.get("device") else data.get("target") or "?"))
     return ("✓ " if data.get("ok") else "✗ ") + " · ".join(words)
+
+
+def change_text(change: float | None) -> str:
+    """`` · 12 % faster``; nothing for what is within the spread of measurements."""
+    if change is None or abs(change) < 0.03:
+        return ""
+    return f" · {abs(change) * 100:.0f} % {'slower' if change > 0 else 'faster'}"
+
+
+def comparison(rows: list[dict[str, Any]]) -> str:
+    """Several runs of one kernel against different oracles, one line each."""
+    return "\n".join(f"against the {r.get('against') or '?'}: {summary(r)}" for r in rows)
 
 
 def message(kernel: str, data: dict[str, Any]) -> str:

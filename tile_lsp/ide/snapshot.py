@@ -13,6 +13,7 @@ from .document import Document
 from .environment import Environment
 from .incremental import DiagnosticCache
 from .preferences import Preferences
+from .scopes import Names
 from .values import Trail
 
 
@@ -38,6 +39,15 @@ class Snapshot:
         self._programs: dict[tuple[str, str], TileProgram | None] = {}
         self._trails: dict[tuple[str, str], Trail] = {}
         self._diagnostics: list[Any] | None = None
+        self._names: Names | None = None
+
+    @property
+    def names(self) -> Names:
+        """The variables of the file, with every place where they stand."""
+        with self._lock:
+            if self._names is None:
+                self._names = Names(self.source)
+            return self._names
 
     @property
     def analysis(self) -> Any:

@@ -6,6 +6,8 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from lsprotocol import types
@@ -13,27 +15,56 @@ from pygls import uris
 from pygls.lsp.server import LanguageServer
 
 from ..ide import preferences as preferences_module
+from ..ide import workspace_files
+from ..ide.cells import python_lines
 from ..ide.document import Document
+from ..ide.history import History
 from ..ide.preferences import Preferences
 from ..ide.snapshot import Cancelled, Snapshot
+from .client import Client
 from .compiler import Compiler
 from .convert import to_diagnostic
+from .places import Cell, Places
+from .protocol import OrderedProtocol
 from .session import Session
 
 log = logging.getLogger("tile_lsp")
 T = TypeVar("T")
 NAME = "tile-lsp"
 _ANALYSIS_THREADS = 1  # Python 3.11's ast.parse raises SystemError when two threads parse at once (CPython issue 106905)
+_NOTEBOOKS = types.NotebookDocumentSyncOptions(notebook_selector=[types.NotebookDocumentFilterWithCells(
+    notebook=types.NotebookDocumentFilterNotebookType(notebook_type="jupyter-notebook"), cells=[types.NotebookCellLanguage(language="python")])])
+
+
+@dataclass(frozen=True)
+class View:
+    """A document of the client as a request sees it: ``uri`` is what the client calls it, a file or a cell."""
+
+    uri: str
+    session: Session
+    snapshot: Snapshot
+    places: Places
+
+    @property
+    def document(self) -> Document:
+        return self.snapshot.document
+
+    def place(self, position: types.Position) -> tuple[int, int]:
+        return self.places.place(self.uri, position)
 
 
 class TileServer(LanguageServer):
     def __init__(self, version: str, compiler: Compiler | None = None):
-        super().__init__(NAME, version)
+        super().__init__(NAME, version, protocol_cls=OrderedProtocol, notebook_document_sync=_NOTEBOOKS)
         self.preferences = Preferences()
+        self.folder_preferences: dict[str, Preferences] = {}  # folder's URI -> the client's settings there
         self.virtual_documents = False  # the client shows lowered code itself, from `tile-lsp:` addresses
+        self.pulls = False  # the client asks for diagnostics; nothing is published
         self.startup_options: dict[str, Any] = {}
         self.sessions: dict[str, Session] = {}
         self._complaints: set[str] = set()  # about configurations, told once
+        self.client = Client(self)
+        self.history = History()
         self.compiler = compiler or Compiler()
         self._threads = ThreadPoolExecutor(_ANALYSIS_THREADS, thread_name_prefix="analysis")
         self.compiler.executor = self._threads
@@ -49,21 +80,68 @@ class TileServer(LanguageServer):
             text = ""
         return Document(path, text, item.version or 0)
 
+    def notebook_of(self, uri: str) -> types.NotebookDocument | None:
+        """The open notebook that a cell belongs to, or that has this address itself."""
+        return self.workspace.get_notebook_document(notebook_uri=uri) or self.workspace.get_notebook_document(cell_uri=uri)
+
+    def joined(self, notebook: types.NotebookDocument) -> tuple[Document, list[Cell]]:
+        """A notebook's Python cells as one text."""
+        lines: list[str] = []
+        cells = []
+        for cell in notebook.cells:
+            if cell.kind != types.NotebookCellKind.Code:
+                continue
+            item = self.workspace.get_text_document(cell.document)
+            if item.language_id not in (None, "python"):
+                continue
+            own = Document("", item.source).lines
+            cells.append(Cell(cell.document, len(lines) + 1, len(own), item.version or 0))
+            lines += [*python_lines(own), ""]
+        return Document(uris.to_fs_path(notebook.uri) or notebook.uri, "\n".join(lines), notebook.version), cells
+
     def session(self, uri: str) -> Session:
-        if uri not in self.sessions:
-            self.sessions[uri] = Session(uri, self.document(uri))
-        return self.sessions[uri]
+        notebook = self.notebook_of(uri)
+        key = notebook.uri if notebook is not None else uri
+        if key not in self.sessions:
+            if notebook is not None:
+                document, cells = self.joined(notebook)
+                self.sessions[key] = Session(key, document, cells)
+            else:
+                self.sessions[key] = Session(key, self.document(uri))
+        return self.sessions[key]
 
     def snapshot(self, uri: str) -> Snapshot:
         return self.snapshot_of(self.session(uri))
 
     def snapshot_of(self, session: Session) -> Snapshot:
         """The newest text under the user's settings and the project's configuration."""
-        preferences, complaint = preferences_module.of_project(session.document.path, self.preferences)
+        preferences, complaint = preferences_module.of_project(session.document.path, self.preferences_for(session.uri))
         if complaint and complaint not in self._complaints:
             self._complaints.add(complaint)
             self.say(complaint, types.MessageType.Warning)
         return session.snapshot(preferences)
+
+    def view(self, uri: str) -> View:
+        session = self.session(uri)
+        return View(uri, session, self.snapshot_of(session), self.places(session))
+
+    def places(self, session: Session) -> Places:
+        return Places(session.uri, session.document, self.workspace.position_codec, session.cells, self.lines_of)
+
+    def read(self, path: str) -> str | None:
+        """A file's text as the editor has it."""
+        opened = self.sessions.get(uris.from_fs_path(path) or "")
+        if opened is not None:
+            return opened.document.normalized
+        return workspace_files.text_of(Path(path)) or None
+
+    def lines_of(self, path: str) -> list[str]:
+        return (self.read(path) or "").split("\n")
+
+    def roots(self) -> list[Path]:
+        """The folders of the workspace."""
+        folders = [uris.to_fs_path(f.uri) for f in self.workspace.folders.values()] or [self.workspace.root_path]
+        return [Path(f) for f in folders if f]
 
     async def ask(self, question: Callable[..., T], *args: Any) -> T:
         """Answer a question about a document in an analysis thread."""
@@ -72,10 +150,17 @@ class TileServer(LanguageServer):
     # -- diagnostics ---------------------------------------------------------------------------------------------------
     def changed(self, uri: str) -> None:
         session = self.session(uri)
-        self.schedule(session, session.edit(self.document(uri)))
+        notebook = self.notebook_of(uri)
+        if notebook is not None:
+            document, session.cells = self.joined(notebook)
+        else:
+            document = self.document(uri)
+        self.schedule(session, session.edit(document))
 
     def schedule(self, session: Session, delay: float) -> None:
         """Publish diagnostics after a while; an edit before that postpones them."""
+        if self.pulls:
+            return
         session.due = time.monotonic() + delay
         if session.publishing is None or session.publishing.done():
             session.publishing = asyncio.get_running_loop().create_task(self._publish(session))
@@ -99,19 +184,30 @@ class TileServer(LanguageServer):
             log.exception("diagnostics of %s failed", session.uri)
 
     async def _publish_now(self, session: Session, generation: int) -> None:
-        snapshot = self.snapshot_of(session)
+        snapshot, places = self.snapshot_of(session), self.places(session)
         begun = time.perf_counter()
-        found = await self.ask(self._protocol_diagnostics, snapshot, session.uri)
+        found = await self.ask(self.diagnostics_of, snapshot, places, session)
         session.last_duration = time.perf_counter() - begun
         if self.sessions.get(session.uri) is session and (generation == session.generation or session.is_starving()):
-            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(
-                uri=session.uri, diagnostics=found, version=snapshot.document.version or None))
+            versions = {c.uri: c.version for c in places.cells} or {session.uri: snapshot.document.version}
+            for uri, diagnostics in found.items():
+                self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics, version=versions.get(uri) or None))
             session.last_published = time.monotonic()
             self.compiler.prepare_for(snapshot)
 
-    def _protocol_diagnostics(self, snapshot: Snapshot, uri: str) -> list[types.Diagnostic]:
-        codec = self.workspace.position_codec
-        return [to_diagnostic(snapshot.document, uri, d, codec) for d in snapshot.diagnostics()]
+    def diagnostics_of(self, snapshot: Snapshot, places: Places, session: Session | None = None) -> dict[str, list[types.Diagnostic]]:
+        """The checker's diagnostics and those of failed runs, by the client's document."""
+        found: dict[str, list[types.Diagnostic]] = {uri: [] for uri in ([c.uri for c in places.cells] or [places.uri])}
+        from .failures import run_diagnostics
+
+        for d in snapshot.diagnostics():
+            made = to_diagnostic(places, d)
+            line = d.span.line if d.span.path == places.document.path else 1
+            found.setdefault(places.uri_of(line), []).append(made)
+        if session is not None:
+            for uri, made in run_diagnostics(snapshot, places, session):
+                found.setdefault(uri, []).append(made)
+        return found
 
     def closed(self, uri: str) -> None:
         session = self.sessions.pop(uri, None)
@@ -120,29 +216,40 @@ class TileServer(LanguageServer):
         session.generation += 1  # whatever still runs for it is stale
         if session.publishing is not None:
             session.publishing.cancel()
-        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri=uri, diagnostics=[]))
+        for shown in [c.uri for c in session.cells] or [uri]:
+            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri=shown, diagnostics=[]))
 
     # -- settings ------------------------------------------------------------------------------------------------------
-    def take_settings(self, value: Any) -> None:
-        """Settings from initializationOptions or didChangeConfiguration, plain or under ``tile-lsp``."""
+    def preferences_for(self, uri: str) -> Preferences:
+        """The settings of the innermost workspace folder that holds a document, else the general ones."""
+        holding = [f for f in self.folder_preferences if uri == f or uri.startswith(f.rstrip("/") + "/")]
+        return self.folder_preferences[max(holding, key=len)] if holding else self.preferences
+
+    def take_settings(self, value: Any, folder: str = "") -> None:
+        """Settings from initializationOptions, didChangeConfiguration or workspace/configuration, plain or under ``tile-lsp``."""
         if isinstance(value, dict) and isinstance(value.get(NAME), dict):
             value = value[NAME]
-        self.preferences, complaints = preferences_module.read(value, self.preferences)
+        chosen, complaints = preferences_module.read(value, self.preferences)
+        if folder:
+            self.folder_preferences[folder] = chosen
+        else:
+            self.preferences = chosen
         for complaint in complaints:
-            self.say(complaint, types.MessageType.Warning)
+            if complaint not in self._complaints:
+                self._complaints.add(complaint)
+                self.say(complaint, types.MessageType.Warning)
+
+    def check_again(self, but: str = "") -> None:
+        """Analyse every open document anew: settings, packages or other files have changed."""
         for session in self.sessions.values():
-            session.forget_analysis()
-            self.schedule(session, 0.0)
+            if session.uri != but:
+                session.forget_analysis()
+                self.schedule(session, 0.0)
+        self.client.refresh()
 
     # -- the client ----------------------------------------------------------------------------------------------------
     def say(self, message: str, kind: types.MessageType = types.MessageType.Info) -> None:
         self.window_show_message(types.ShowMessageParams(type=kind, message=message))
-
-    def refresh_lenses(self) -> None:
-        """Have the client ask for lenses again, if it can be told to."""
-        workspace = self.client_capabilities.workspace
-        if workspace is not None and workspace.code_lens is not None and workspace.code_lens.refresh_support:
-            self.workspace_code_lens_refresh(None)
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """A malformed message is logged; nothing pops up in the user's editor."""

@@ -4,18 +4,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..ide.lowering import RESOURCES
 from ..workers.process import Child
+
+_TOOLKIT_STAGES = ("ptx", "sass", RESOURCES)  # nvcc takes seconds
 
 
 class WorkerBackend:
-    """``lower`` and ``warm`` go to one child, ``run`` to another: a run must not hold up hovers."""
+    """``lower`` and ``warm`` go to one child, what needs the CUDA toolkit to another, ``run`` to a third: none holds up hovers."""
 
     def __init__(self) -> None:
-        self._children = {"compile": Child(), "run": Child()}
+        self._children = {"compile": Child(), "toolkit": Child(), "run": Child()}
 
     async def request(self, request: dict[str, Any], timeout: float, report: Callable[[str], None] | None = None) -> dict[str, Any]:
-        return await self._children["run" if request["kind"] == "run" else "compile"].request(request, timeout, report)
+        return await self._children[_who(request)].request(request, timeout, report)
 
     def close(self) -> None:
         for child in self._children.values():
             child.kill()
+
+
+def _who(request: dict[str, Any]) -> str:
+    if request["kind"] == "run":
+        return "run"
+    return "toolkit" if request.get("stage") in _TOOLKIT_STAGES else "compile"

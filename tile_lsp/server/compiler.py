@@ -66,6 +66,15 @@ class Compiler:
             task.add_done_callback(lambda done: self._finished(key, done))
         return await asyncio.shield(self._pending[key])
 
+    def facts(self, snapshot: Snapshot) -> dict[str, dict[str, Any]]:
+        """What lowering said of the document's kernels so far, by kernel; nothing is lowered for it."""
+        found: dict[str, dict[str, Any]] = {}
+        for (key, kernel, _, _, _), view in self._views.items():
+            if key == snapshot.document.key:
+                facts = {k: v for k, v in view.facts.items() if v is not None}
+                found[kernel] = {**found.get(kernel, {}), **facts}
+        return found
+
     def _finished(self, key: tuple[str, ...], task: asyncio.Task[LoweredView]) -> None:
         self._pending.pop(key, None)
         if task.cancelled() or task.exception() is not None:
@@ -87,13 +96,13 @@ class Compiler:
         return view_from_reply(reply, kernel, instance, target, stage)
 
     async def run(self, snapshot: Snapshot, kernel: str, instance: str, target: str, timeout: float,
-                  report: Callable[[str], None] | None = None) -> dict[str, Any]:
-        """Run a kernel; the JSON of ``tile-lsp run``, whose ``error`` tells what went wrong."""
+                  report: Callable[[str], None] | None = None, against: str = "auto") -> dict[str, Any]:
+        """Run a kernel; the JSON of ``tile-lsp run``, whose ``error`` tells what went wrong and ``place`` where."""
         document = snapshot.document
         request = {"kind": "run", "path": document.path, "text": document.normalized, "kernel": kernel, "instance": instance, "target": target,
-                   "timeout": timeout}
+                   "timeout": timeout, "against": against or "auto", "details": True}
         try:
-            return {"kernel": kernel, "instance": instance, "ok": False, **await self.backend.request(request, timeout + 30.0, report)}
+            return {"kernel": kernel, "instance": instance, "target": target, "ok": False, **await self.backend.request(request, timeout, report)}
         except Exception as error:
             log.exception("the run failed")
             return {"kernel": kernel, "instance": instance, "target": target, "ok": False,

@@ -1,14 +1,18 @@
-"""Opening, changing, saving, closing; settings; the beginning and the end of a session."""
+"""Opening, changing, saving, closing of files and notebooks; the beginning of a session; settings, folders, watched files."""
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from lsprotocol import types
+from pygls import uris
 
 from ..ide import environment, preferences
+from . import pull
 from .app import TileServer
 from .guard import guarded
 from .text import use_protocol_lines
+
+_CONFIGURATION = ("pyproject.toml", "tile-lsp.toml")
 
 
 def register(server: TileServer) -> None:
@@ -19,18 +23,32 @@ def register(server: TileServer) -> None:
         if isinstance(options, dict):
             server.startup_options = options
             server.virtual_documents = bool(options.get("virtualDocuments"))
+        if pull.wanted(server, server.startup_options):
+            server.pulls = True
+            pull.register(server)
 
     @server.feature(types.INITIALIZED)
     @guarded()
     async def initialized(params: types.InitializedParams) -> None:
         server.take_settings(server.startup_options)
+        server.check_again()
+        if await server.client.settings():
+            server.check_again()
+        await server.client.watch_files()
 
+    _texts(server)
+    _notebooks(server)
+    _surroundings(server)
+
+
+def _texts(server: TileServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     @guarded()
     async def did_open(params: types.DidOpenTextDocumentParams) -> None:
         uri = params.text_document.uri
-        server.sessions.pop(uri, None)
-        server.schedule(server.session(uri), 0.0)
+        if server.notebook_of(uri) is None:
+            server.sessions.pop(uri, None)
+            server.schedule(server.session(uri), 0.0)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     @guarded()
@@ -41,20 +59,76 @@ def register(server: TileServer) -> None:
     @guarded()
     async def did_save(params: types.DidSaveTextDocumentParams) -> None:
         """Other open files may use the saved one; packages may have changed too."""
-        environment.forget()
-        preferences.forget_projects()
-        for session in server.sessions.values():
-            if session.uri != params.text_document.uri:
-                session.forget_analysis()
-                server.schedule(session, 0.0)
+        forget()
+        server.check_again(but=params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     @guarded()
     async def did_close(params: types.DidCloseTextDocumentParams) -> None:
         server.closed(params.text_document.uri)
 
+
+def _notebooks(server: TileServer) -> None:
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
+    @guarded()
+    async def notebook_did_open(params: types.DidOpenNotebookDocumentParams) -> None:
+        uri = params.notebook_document.uri
+        server.sessions.pop(uri, None)
+        server.schedule(server.session(uri), 0.0)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    @guarded()
+    async def notebook_did_change(params: types.DidChangeNotebookDocumentParams) -> None:
+        server.changed(params.notebook_document.uri)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_SAVE)
+    @guarded()
+    async def notebook_did_save(params: types.DidSaveNotebookDocumentParams) -> None:
+        forget()
+        server.check_again(but=params.notebook_document.uri)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    @guarded()
+    async def notebook_did_close(params: types.DidCloseNotebookDocumentParams) -> None:
+        server.closed(params.notebook_document.uri)
+
+
+def _surroundings(server: TileServer) -> None:
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     @guarded()
     async def did_change_configuration(params: types.DidChangeConfigurationParams) -> None:
-        settings: Any = params.settings
-        server.take_settings(settings)
+        server.folder_preferences.clear()
+        server.take_settings(params.settings)
+        await server.client.settings()
+        server.check_again()
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+    @guarded()
+    async def did_change_workspace_folders(params: types.DidChangeWorkspaceFoldersParams) -> None:
+        for folder in params.event.removed:
+            server.folder_preferences.pop(folder.uri, None)
+        await server.client.settings()
+        server.check_again()
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    @guarded()
+    async def did_change_watched_files(params: types.DidChangeWatchedFilesParams) -> None:
+        """What the editor itself writes comes here as well: an open document's text is the editor's, not the file's."""
+        if concerns(server, params.changes):
+            forget()
+            server.check_again()
+
+
+def concerns(server: TileServer, changes: Sequence[types.FileEvent]) -> bool:
+    """Whether a change on disk may change what is known of an open document."""
+    for change in changes:
+        path = uris.to_fs_path(change.uri) or ""
+        if not path.endswith(".py") or path.endswith(_CONFIGURATION) or change.uri not in server.sessions:
+            return True
+    return False
+
+
+def forget() -> None:
+    """Read configurations and packages again."""
+    environment.forget()
+    preferences.forget_projects()

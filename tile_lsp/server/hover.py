@@ -9,30 +9,32 @@ from lsprotocol import types
 
 from ..ide import hover as ide
 from ..ide.lowered import LoweredView
+from ..ide.lowering import RESOURCES
 from ..ide.snapshot import Snapshot
 from .app import TileServer
-from .convert import to_place, to_range
 from .guard import guarded
 
 PATIENCE = 8.0  # seconds a hover waits for the compiler; the first one starts it
 STAGES = ("thread", "cuda")
+LINKED = ("tile", "thread", "host", "device", "cuda", "ptx", "sass")
+_COMPILING = 1.0  # seconds the hover of a kernel waits for its registers
 
 
 def register(server: TileServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     @guarded()
     async def hover(params: types.HoverParams) -> types.Hover | None:
-        snapshot = server.snapshot(params.text_document.uri)
-        codec = server.workspace.position_codec
-        line, column = to_place(snapshot.document, params.position, codec)
+        view = server.view(params.text_document.uri)
+        snapshot = view.snapshot
+        line, column = view.place(params.position)
         found = await server.ask(ide.hover, snapshot, line, column)
         if found is None:
             return None
         lowered = ""
-        if found.question is not None and server.preferences.lowered_in_hover:
+        if found.question is not None and snapshot.preferences.lowered_in_hover:
             lowered = await _lowered(server, snapshot, params.text_document.uri, found.question)
         return types.Hover(contents=types.MarkupContent(kind=types.MarkupKind.Markdown, value=found.markdown(lowered)),
-                           range=to_range(snapshot.document, found.span, codec))
+                           range=view.places.range(found.span))
 
 
 async def _lowered(server: TileServer, snapshot: Snapshot, uri: str, question: ide.LoweringQuestion) -> str:
@@ -44,6 +46,8 @@ async def _lowered(server: TileServer, snapshot: Snapshot, uri: str, question: i
                 views.append(await server.compiler.lower(snapshot, question.kernel, question.instance, "", stage))
                 if views[-1].error:
                     break
+            if question.whole and not views[0].error:
+                views += await _compiled(server, snapshot, question)
     except (TimeoutError, asyncio.TimeoutError):
         return "the compiler is still at work: hover again for the CUDA code"
     if views and views[0].error:
@@ -51,11 +55,21 @@ async def _lowered(server: TileServer, snapshot: Snapshot, uri: str, question: i
     return ide.lowered_markdown(question, views, _links(server, uri, question, views))
 
 
+async def _compiled(server: TileServer, snapshot: Snapshot, question: ide.LoweringQuestion) -> list[LoweredView]:
+    """Registers and spills: of a kernel compiled in time; without a toolkit, nothing."""
+    task = asyncio.ensure_future(server.compiler.lower(snapshot, question.kernel, question.instance, "", RESOURCES))
+    await asyncio.wait([task], timeout=_COMPILING)
+    if not task.done() or task.result().error:
+        return []
+    server.client.refresh_hints()
+    return [task.result()]
+
+
 def _links(server: TileServer, uri: str, question: ide.LoweringQuestion, views: list[LoweredView]) -> dict[str, str]:
     """Addresses that open whole stages: commands for a client with virtual documents, files for the others."""
     links = {}
-    for view in views:
-        for stage in ("tile", "thread", "cuda"):
+    for view in views[:1]:
+        for stage in LINKED:
             if server.virtual_documents:
                 arguments = [{"uri": uri, "kernel": question.kernel, "instance": question.instance, "target": view.target, "stage": stage}]
                 links[stage] = f"command:tile-lsp.showLowered?{quote(json.dumps(arguments))}"

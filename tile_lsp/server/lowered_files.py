@@ -28,10 +28,14 @@ def write_readonly(view: LoweredView) -> Path:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(view.text)
-    os.chmod(temporary, stat.S_IRUSR | stat.S_IRGRP)
-    os.replace(temporary, path)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(view.text)
+        os.chmod(temporary, stat.S_IRUSR | stat.S_IRGRP)
+        os.replace(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise
     _remove_old()
     return path
 

@@ -5,14 +5,14 @@ import gc
 import logging
 import sys
 
-from . import commands, documents, hover, lenses
+from . import commands, completion, decorations, documents, hover, lenses, navigation
 from .app import TileServer
 from .compiler import Compiler
 
 
 def create(compiler: Compiler | None = None) -> TileServer:
     server = TileServer(_version(), compiler)
-    for part in (documents, hover, lenses, commands):
+    for part in (documents, hover, lenses, completion, navigation, decorations, commands):
         part.register(server)
     return server
 

@@ -1,4 +1,4 @@
-"""Runs of kernels with progress and cancel; the result goes into the lens."""
+"""Runs of kernels with progress and cancel; the result goes into the lens, the history and, if it failed, the diagnostics."""
 from __future__ import annotations
 
 import asyncio
@@ -7,38 +7,90 @@ from typing import Any
 
 from lsprotocol import types
 
-from ..ide import runs
+from ..ide import history, runs
 from ..ide.snapshot import Snapshot
 from .app import TileServer
 
+ALL = ("interpreter", "reference")  # what Compare compares with when nothing else is said
 
-async def run(server: TileServer, uri: str, snapshot: Snapshot, kernel: str, instance: str, target: str) -> dict[str, Any] | None:
+
+async def run(server: TileServer, uri: str, snapshot: Snapshot, kernel: str, instance: str, target: str, against: str = "auto") -> dict[str, Any] | None:
     """Run a kernel; one run of a kernel at a time. The answer is the run's JSON, None when it was cancelled."""
     session = server.session(uri)
     if kernel in session.running:
         server.say(f"{kernel} is already running.")
         return None
     progress = await Progress.begin(server, f"Running {instance}")
-    task = asyncio.ensure_future(server.compiler.run(snapshot, kernel, instance, target or server.preferences.run_target,
-                                                     server.preferences.run_timeout, progress.report))
+    task = asyncio.ensure_future(server.compiler.run(snapshot, kernel, instance, target or snapshot.preferences.run_target,
+                                                     snapshot.preferences.run_timeout, progress.report, against))
+    data = await _supervised(server, session, kernel, instance, task, progress)
+    if data is None:
+        return None
+    keep(server, session, snapshot, kernel, data)
+    server.say(runs.message(kernel, data), types.MessageType.Info if data.get("ok") else types.MessageType.Error)
+    return data
+
+
+async def compare(server: TileServer, uri: str, snapshot: Snapshot, kernel: str, instance: str, target: str, against: str) -> dict[str, Any] | None:
+    """Run a kernel once for each oracle; the answer has all results."""
+    session = server.session(uri)
+    if kernel in session.running:
+        server.say(f"{kernel} is already running.")
+        return None
+    progress = await Progress.begin(server, f"Comparing {instance}")
+    task = asyncio.ensure_future(_compare(server, snapshot, kernel, instance, target, [against] if against else list(ALL), progress))
+    rows = await _supervised(server, session, kernel, instance, task, progress)
+    if rows is None:
+        return None
+    keep(server, session, snapshot, kernel, next((r for r in rows if not r.get("ok")), rows[0]))
+    ok = all(r.get("ok") for r in rows)
+    server.say(f"{instance}\n{runs.comparison(rows)}", types.MessageType.Info if ok else types.MessageType.Error)
+    return {"ok": ok, "kernel": kernel, "instance": instance, "results": rows}
+
+
+async def _compare(server: TileServer, snapshot: Snapshot, kernel: str, instance: str, target: str, oracles: list[str], progress: Progress) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for oracle in oracles:
+        def report(text: str, oracle: str = oracle) -> None:
+            progress.report(f"{oracle}: {text}")
+
+        data = await server.compiler.run(snapshot, kernel, instance, target or snapshot.preferences.run_target, snapshot.preferences.run_timeout, report, oracle)
+        if len(oracles) > 1 and data.get("ran") is False and "no reference function" in str(data.get("error")):
+            continue  # nothing of the kind in this file
+        rows.append({**data, "against": data.get("against") or oracle})
+    return rows
+
+
+async def _supervised(server: TileServer, session: Any, kernel: str, instance: str, task: asyncio.Future, progress: Progress) -> Any:
+    """Wait for a run with its progress shown; None when it was cancelled."""
     progress.cancel_with(task)
     session.running[kernel] = task
-    server.refresh_lenses()
+    server.client.refresh_lenses()
     try:
-        data = await task
+        return await task
     except asyncio.CancelledError:
-        if not task.cancelled() or asyncio.current_task() is None:
-            task.cancel()
+        task.cancel()
         server.say(f"The run of {instance} was cancelled.")
         return None
     finally:
         session.running.pop(kernel, None)
         progress.end()
-        server.refresh_lenses()
-    session.results[kernel] = runs.RunResult(data, snapshot.document.key)
-    server.say(runs.message(kernel, data), types.MessageType.Info if data.get("ok") else types.MessageType.Error)
-    server.refresh_lenses()
-    return data
+        server.client.refresh_lenses()
+
+
+def keep(server: TileServer, session: Any, snapshot: Snapshot, kernel: str, data: dict[str, Any]) -> None:
+    """The result goes into the lens, the history and the diagnostics."""
+    path = snapshot.document.path
+    earlier = [r for r in server.history.runs(path, kernel, str(data.get("instance") or ""), str(data.get("target") or "")) if r.get("latency_ms")]
+    failed_before = kernel in session.results and not session.results[kernel].ok
+    session.results[kernel] = runs.RunResult(data, snapshot.document.key, history.change(earlier[-1] if earlier else None, data))
+    server.history.add(path, data)
+    server.client.refresh_lenses()
+    server.protocol.notify("tile-lsp/ran", {"uri": session.uri, "kernel": kernel})
+    if failed_before or not data.get("ok"):
+        server.schedule(session, 0.0)
+        if server.pulls:
+            server.client.refresh()
 
 
 class Progress:

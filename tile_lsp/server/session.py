@@ -11,6 +11,7 @@ from ..ide.incremental import DiagnosticCache
 from ..ide.preferences import Preferences
 from ..ide.runs import RunResult
 from ..ide.snapshot import Snapshot
+from .places import Cell
 
 _IDLE = 0.3  # seconds without an edit after which the next edit is answered at once
 _STARVING = 1.0  # seconds without diagnostics after which typing does not postpone them any more
@@ -23,12 +24,14 @@ class Session:
 
     uri: str
     document: Document
+    cells: list[Cell] = field(default_factory=list)  # of a notebook
     generation: int = 0
     last_edit: float = 0.0
     due: float = 0.0  # when to analyse, on the monotonic clock
     last_published: float = 0.0
     last_duration: float = 0.05  # seconds the last analysis took
-    results: dict[str, RunResult] = field(default_factory=dict)
+    results: dict[str, RunResult] = field(default_factory=dict)  # kernel -> the last run
+    tokens: tuple[str, list[int]] = ("", [])  # what the client has: an id and the encoded semantic tokens
     running: dict[str, Any] = field(default_factory=dict)  # kernel -> the task that runs it
     chosen: dict[str, str] = field(default_factory=dict)
     publishing: Any = None  # the task that will publish diagnostics

@@ -65,10 +65,15 @@ def write(name: str, body: bytes) -> bool:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    except OSError:
+        return False
+    try:
         with os.fdopen(handle, "wb") as out:
             out.write(_MAGIC + hashlib.sha256(body).hexdigest().encode() + body)
         os.replace(temporary, path)
-    except OSError:
+    except OSError:  # a full disk
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
         return False
     _trim(path.parent.parent)
     return True

@@ -56,9 +56,9 @@ class Buffer:
         return self if self.view_of is None else self.view_of.storage()
 
     def size_bytes(self) -> int | None:
-        """Bytes of a compact buffer of static shape, rounded up to whole bytes; None if the shape is not static."""
+        """Bytes of a compact buffer of static shape, rounded up to whole bytes; None if the shape is not static or the type not known."""
         extents = self.static_shape()
-        if extents is None:
+        if extents is None or self.dtype == dtypes.UNKNOWN:
             return None
         total = dtypes.bits(self.dtype)
         for extent in extents:

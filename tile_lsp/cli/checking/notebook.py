@@ -14,14 +14,12 @@ from typing import Any
 from tilec.check.diagnostic import Diagnostic, Edit, Fix, Related
 from tilec.source.span import Span
 
+from ...ide.cells import python_lines
 from .edits import apply_edits
 from .files import Unreadable
 
 SUFFIX = ".ipynb"
 _CELL = ":cell "
-_MAGIC = re.compile(r"^(?P<indent>\s*)(?:%%?[A-Za-z_]|[!?]|[\w.]+\?\??\s*$)")
-_ASSIGNED_MAGIC = re.compile(r"^(?P<before>\s*[\w., \[\]'\"]+=\s*)(?:%[A-Za-z_]|!)")
-_TIMED = ("%%time", "%%timeit", "%%capture", "%%prun")  # what follows in the cell is Python
 
 
 def split_path(path: str) -> tuple[str, int | None]:
@@ -96,7 +94,7 @@ def parse(path: str, text: str) -> Notebook:
                 continue
             lines = source.split("\n")
             found.cells.append(Cell(number, lines, len(blanked) + 1))
-            blanked += [*_python_lines(lines), ""]
+            blanked += [*python_lines(lines), ""]
     found.text = "\n".join(blanked)
     return found
 
@@ -124,33 +122,3 @@ def _source(cell: Any) -> str | None:
 
 def _set_source(cell: dict[str, Any], text: str) -> None:
     cell["source"] = text.splitlines(keepends=True) if isinstance(cell.get("source"), list) else text
-
-
-def _python_lines(lines: list[str]) -> list[str]:
-    """The lines with magics and shell commands out of the way; nothing moves."""
-    first = next((text for text in lines if text.strip()), "")
-    if first.startswith("%%") and not first.startswith(_TIMED):
-        return ["" for _ in lines]  # another language
-    if not any(mark in text for text in lines for mark in "%!?") or _parses(lines):
-        return lines
-    found, continued = [], False
-    for text in lines:
-        if continued:
-            found.append("")
-            continued = text.endswith("\\")
-            continue
-        magic, assigned = _MAGIC.match(text), _ASSIGNED_MAGIC.match(text)
-        continued = bool(magic or assigned) and text.endswith("\\")
-        if magic:
-            found.append(f"{magic['indent']}pass")
-        elif assigned:
-            found.append(f"{assigned['before']}get_ipython()")
-        else:
-            found.append(text)
-    return found
-
-
-def _parses(lines: list[str]) -> bool:
-    from tilec.source.parse import parse_lines
-
-    return parse_lines(lines)[0] is not None
