@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from tilec.check import check_analysis
 from tilec.check.diagnostic import INFORMATION, Diagnostic
-from tilec.check.registry import PAGES
 from tilec.evaluate import analyse
 from tilec.source.file import SourceFile
-from tilec.target.chips import DECLARED, find
+from tilec.target.chips import find
 
 from tile_lsp.releases import manifest
 
@@ -58,51 +57,3 @@ def test_variant(target: str, text: str) -> None:
     wanted = {(n, *m) for n, line in enumerate(text.splitlines(), 1) for m in MARK.findall(line)}
     found = diagnostics(text, (target,), True)
     assert {(d.span.line, d.severity, d.name) for d in found if d.severity != INFORMATION} == wanted
-
-
-UNDERLINED = [
-    ("access-alignment", "T.sts32(b[tx], W[tx])"),
-    ("alloc-var-args", 'T.alloc_var("float32", 1.0, init=2.0)'),
-    ("barrier-arrive-count", "T.alloc_barrier(256)"),
-    ("buffer-arithmetic", "X * 2"),
-    ("buffer-as-condition", "X"),
-    ("condition-dtype", "X[i]"),
-    ("implicit-narrowing", "Y[i]"),
-    ("loop-step-dynamic", "n"),
-    ("loop-step", "0"),
-    ("loop-var-modified", "i = i + 1"),
-    ("macro-boolop", "positive(X[i])"),
-    ("pipeline-write-conflict", "T.copy(W[0, k * 64], s)"),
-    ("python-loop-control", "break"),
-    ("python-syntax", "for i in T.serial(128)"),
-    ("rounding-mode", '"up"'),
-    ("slice-form", "-64:"),
-    ("statement-after-break", "Y[0] = 1.0"),
-    ("store-value", "Y[0]"),
-    ("thread-binding-dim", "3"),
-    ("tma-barrier", "T.tma_copy(X, s)"),
-    ("tma-operands", "s"),
-    ("tma-size", "T.tma_copy(X[0:64, 0:64], s, barrier=done)"),
-    ("tma-wait", "T.copy(s, Y)"),
-    ("unbound-symbol", "bx * 64 + i < count"),
-    ("unused-expression", "Y[i] == X[i]"),
-    ("mbarrier-parity", "0"),
-    ("sync-divergence", "T.sync_threads()"),
-    ("parallel-race", "Y[0]"),
-    ("async-copy-wait", "T.copy(s, Y[bx * 128])"),
-    ("tcgen05-wait", "T.copy(acc, out)"),
-    ("wgmma-wait", "T.wgmma_gemm(a, b, c)"),
-]
-
-
-@pytest.mark.parametrize(("name", "underlined"), UNDERLINED)
-def test_span(name: str, underlined: str) -> None:
-    """The first block of a rule's page."""
-    block = re.search(r"```python(?P<info>[^\n]*)\n(?P<text>.*?)^```", (PAGES / f"{name}.md").read_text(), re.M | re.S)
-    assert block is not None
-    target = re.search(r"target=(\w+)", block["info"])
-    found = diagnostics(block["text"], (target[1],) if target else DECLARED, target is not None)
-    spans = [d.span for d in found if d.name == name]
-    assert len(spans) == 1
-    line = block["text"].splitlines()[spans[0].line - 1]
-    assert line[spans[0].column - 1 : spans[0].end_column - 1] == underlined

@@ -6,11 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
+from rule_spans import UNDERLINED
 from tilec.check import check_analysis
+from tilec.check.diagnostic import Diagnostic
 from tilec.check.registry import BY_NAME, PAGES
 from tilec.check.settings import Settings
 from tilec.evaluate import analyse
 from tilec.source.file import SourceFile
+from tilec.source.span import Span
 from tilec.target.chips import DECLARED, find
 
 from tile_lsp.releases import manifest
@@ -29,15 +32,25 @@ def marked(text: str) -> set[tuple[int, str, str]]:
     return {(n, m["severity"], m["name"]) for n, line in enumerate(text.splitlines(), 1) for m in MARK.finditer(line)}
 
 
-def reported(options: dict[str, str], text: str) -> set[tuple[int, str, str]]:
+def diagnostics(options: dict[str, str], text: str) -> list[Diagnostic]:
     chosen = (options["target"],) if "target" in options else DECLARED
     api = manifest.load(options.get("version", "latest"))
     lowest = manifest.load(options["lowest"]) if "lowest" in options else None
     analysis = analyse(SourceFile("page.py", text))
     select = frozenset((options["select"],)) if "select" in options else frozenset()
     settings = Settings(select, unused_ignores=True)
-    found = check_analysis(analysis, [find(t) for t in chosen], api, settings, "target" in options, lowest=lowest)
-    return {(d.span.line, d.severity, d.name) for d in found}
+    return check_analysis(analysis, [find(t) for t in chosen], api, settings, "target" in options, lowest=lowest)
+
+
+def reported(options: dict[str, str], text: str) -> set[tuple[int, str, str]]:
+    return {(d.span.line, d.severity, d.name) for d in diagnostics(options, text)}
+
+
+def underlined(text: str, span: Span) -> str:
+    lines = text.splitlines()[span.line - 1 : span.end_line]
+    lines[-1] = lines[-1][: span.end_column - 1]
+    lines[0] = lines[0][span.column - 1 :]
+    return "\n".join(lines)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -47,6 +60,18 @@ def test_page(name: str) -> None:
     assert reported(*bad) == marked(bad[1])
     assert not marked(good[1])
     assert reported(*good) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_underlined(name: str) -> None:
+    """Exactly what is underlined in the first block."""
+    options, text = blocks(name)[0]
+    found = [underlined(text, d.span) for d in diagnostics(options, text) if d.name == name]
+    assert found == UNDERLINED[name]
+
+
+def test_every_rule_has_a_page() -> None:
+    assert set(NAMES) == set(BY_NAME) == set(UNDERLINED)
 
 
 def test_pages_belong_to_rules() -> None:

@@ -91,6 +91,7 @@ FAMILIES = (
     "scans",
     "reducers",
     "sparse",
+    "blockscaled",
     "random",
     "clusters",
     "atomics",

@@ -261,7 +261,7 @@ def _check_eager(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstan
     if not builder.launch_count and isinstance(kernel.node, ast.FunctionDef):
         inner = next((s for s in kernel.node.body if isinstance(s, ast.FunctionDef)), None)
         if inner is not None and any(isinstance(s, ast.Return) and isinstance(s.value, ast.Name) and s.value.id == inner.name for s in kernel.node.body):
-            ev.problems[:] = [p for p in ev.problems if p.rule not in ("eager-return",)]
+            ev.problems[:] = [p for p in ev.problems if p.rule != "eager-return" and not (p.rule == "python-syntax" and p.span.line == inner.lineno)]
             ev.problem("missing-prim-func", f"{inner.name} has no @T.prim_func, so {kernel.name} is taken for an eager kernel", ev.source.name_span(inner))
             program.attrs["incomplete"] = "it has no prim_func"
             return

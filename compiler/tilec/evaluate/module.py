@@ -134,11 +134,12 @@ def _functions(scope: Scope) -> list[Function]:
 _STRAY = {
     "kernel-usage": "T.Kernel opens a kernel launch; it belongs inside a @T.prim_func or an eager @tilelang.jit kernel",
     "alloc-outside-kernel": "T.{name} is called where no kernel is being built; buffers are allocated inside a kernel",
+    "macro-outside": "{name} is a macro; macros are called inside kernels",
 }
 
 
 def _find_stray_launches(ev: Evaluator, source: SourceFile, scope: Scope, analysis: ModuleAnalysis) -> None:
-    """T.Kernel and T.alloc_* in statements of the module itself, where no kernel is being built."""
+    """T.Kernel, T.alloc_* and macros in statements of the module itself, where no kernel is being built."""
     for statement in source.tree.body:
         if isinstance(statement, ast.With):
             values = [item.context_expr for item in statement.items]
@@ -148,11 +149,21 @@ def _find_stray_launches(ev: Evaluator, source: SourceFile, scope: Scope, analys
             continue
         for call in values:
             name = _called_name(call)
-            if isinstance(call, ast.Call) and (name == "Kernel" or name.startswith("alloc_")) and ev.eval(call.func, scope) == Api("tilelang.language", name):
-                rule = "kernel-usage" if name == "Kernel" else "alloc-outside-kernel"
+            rule = _stray(ev, call, name, scope)
+            if rule is not None:
                 found = Problem(rule, _STRAY[rule].format(name=name), source.span(call))
                 if all(p.rule != rule or p.span != found.span for p in analysis.problems):
                     analysis.problems.append(found)
+
+
+def _stray(ev: Evaluator, call: ast.expr, name: str, scope: Scope) -> str | None:
+    """The rule that a call outside of kernels breaks."""
+    if not isinstance(call, ast.Call):
+        return None
+    if (name == "Kernel" or name.startswith("alloc_")) and ev.eval(call.func, scope) == Api("tilelang.language", name):
+        return "kernel-usage" if name == "Kernel" else "alloc-outside-kernel"
+    called = scope.names.get(name) if isinstance(call.func, ast.Name) else None
+    return "macro-outside" if isinstance(called, Function) and called.kind == "macro" else None
 
 
 def _called_name(call: ast.expr) -> str:
