@@ -12,7 +12,7 @@ from ..ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unkn
 from ..ir.expr import walk as walk_expr
 from ..ir.ops import OPS
 from ..ir.program import TileProgram
-from ..ir.stmt import Alloc, Body, For, If, Jump, Launch, Parallel, Stmt, Store, TileOp, While, bodies, expressions
+from ..ir.stmt import Alloc, Body, For, If, Jump, Launch, Parallel, Stmt, Store, TileOp, While, bodies
 from ..source.span import Span
 from ..target.chips import MAX_THREADS
 
@@ -117,8 +117,11 @@ class Facts:
             place = Place(s, parents, len(self.places))
             self.places.append(place)
             self._collect(s, place)
-            for inner in bodies(s):
-                self._walk(inner, (*parents, s))
+            nested = s.bodies()
+            if nested:
+                around = (*parents, s)
+                for inner in nested:
+                    self._walk(inner, around)
 
     def _skip(self, s: Stmt, parents: tuple[Stmt, ...]) -> None:
         """A branch of which nobody knows whether it exists: no rule looks inside, and what it touches is opaque."""
@@ -141,7 +144,7 @@ class Facts:
             self._collect_op(s, place)
         elif isinstance(s, Store):
             self._add(Access(s.buffer, WRITE, place, s.span, indices=s.indices))
-        for e in expressions(s):
+        for e in s.expressions():
             self._visit(e, place, False, None)
 
     def _collect_op(self, s: TileOp, place: Place) -> None:

@@ -37,13 +37,18 @@ _POLICIES = ("Square", "FullRow", "FullCol")
 def get_attribute(ev: Evaluator, base: Any, name: str, node: ast.Attribute) -> Any:
     if is_unknown(base):
         return NUM_SMS if name == "multi_processor_count" else derived(f"attribute {name}", base)
-    for kind, getter in _GETTERS:
-        if isinstance(base, kind):
-            return getter(ev, base, name, node)
-    from .python.methods import method
-
-    found = method(base, name)
+    kind = base.__class__
+    getter = _BY_CLASS[kind] if kind in _BY_CLASS else _find_getter(kind)
+    if getter is not None:
+        return getter(ev, base, name, node)
+    found = methods.method(base, name)
     return unknown(f"attribute {name}") if found is MISSING else found
+
+
+def _find_getter(kind: type) -> Any:
+    found = next((getter for base, getter in _GETTERS if issubclass(kind, base)), None)
+    _BY_CLASS[kind] = found
+    return found
 
 
 def _module(ev: Evaluator, base: Module, name: str, node: Any) -> Any:
@@ -69,9 +74,7 @@ def _buffer(ev: Evaluator, base: Buffer, name: str, node: Any) -> Any:
         return tuple(plain(e) for e in base.strides)
     if name == "ndim":
         return base.ndim
-    from .tile.pointers import buffer_member
-
-    found = buffer_member(base, name)
+    found = pointers.buffer_member(base, name)
     return unknown(f"attribute {name} of a buffer") if found is MISSING else found
 
 
@@ -111,28 +114,20 @@ def _dtype(ev: Evaluator, base: DType, name: str, node: Any) -> Any:
         return base.name
     if name == "as_torch":
         return Native("as_torch", lambda ev, args, kwargs, node: base)
-    from .python.methods import method
-
-    found = method(base.name, name)
+    found = methods.method(base.name, name)
     return unknown(name) if found is MISSING else found
 
 
 def _function(ev: Evaluator, base: Function, name: str, node: Any) -> Any:
-    from .tile.jit import function_attribute
-
-    return function_attribute(ev, base, name)
+    return jit.function_attribute(ev, base, name)
 
 
 def _instance(ev: Evaluator, base: Instance, name: str, node: Any) -> Any:
-    from .classes import instance_attribute
-
-    return instance_attribute(ev, base, name)
+    return classes.instance_attribute(ev, base, name)
 
 
 def _class(ev: Evaluator, base: Class, name: str, node: Any) -> Any:
-    from .classes import class_attribute
-
-    return class_attribute(ev, base, name)
+    return classes.class_attribute(ev, base, name)
 
 
 def _super(ev: Evaluator, base: Super, name: str, node: Any) -> Any:
@@ -145,9 +140,7 @@ def _super(ev: Evaluator, base: Super, name: str, node: Any) -> Any:
 
 
 def _tensor(ev: Evaluator, base: HostTensor, name: str, node: Any) -> Any:
-    from .python.torch_model import tensor_attribute
-
-    return tensor_attribute(base, name)
+    return torch_model.tensor_attribute(base, name)
 
 
 def _tensor_type(ev: Evaluator, base: TensorType, name: str, node: Any) -> Any:
@@ -171,3 +164,8 @@ _GETTERS: list[tuple[type, Any]] = [
     (Instance, _instance), (Class, _class), (Super, _super), (HostTensor, _tensor), (TensorType, _tensor_type), (Compiled, _opaque),
     (BoundMethod, _opaque), (HostObject, _object),
 ]
+_BY_CLASS: dict[type, Any] = {}  # the getter of each class of values met, None where methods are asked for
+
+from . import classes  # noqa: E402  (they need the names above)
+from .python import methods, torch_model  # noqa: E402  (they need the names above)
+from .tile import jit, pointers  # noqa: E402  (they need the names above)

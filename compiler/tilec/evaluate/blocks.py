@@ -2,23 +2,32 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import sys
 
-_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
+_BLOCKS = {
+    kind: tuple(name for name in ("body", "handlers", "orelse", "finalbody", "cases") if name in kind._fields)
+    for kind in (
+        ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Match,
+        ast.Try, ast.ExceptHandler, ast.match_case, *([ast.TryStar] if sys.version_info >= (3, 11) else [])
+    )
+}
 
 
-def statements_of(node: ast.AST) -> Iterator[ast.AST]:
+def statements_of(node: ast.AST) -> list[ast.AST]:
     """The statements, handlers and cases right inside a node, in order."""
-    for name in _BLOCKS:
-        inner = getattr(node, name, None)
-        if isinstance(inner, list):  # a lambda's body is an expression
-            yield from inner
+    names = _BLOCKS.get(node.__class__)
+    if names is None:
+        return []
+    found: list[ast.AST] = []
+    for name in names:
+        found += getattr(node, name)
+    return found
 
 
-def statements_within(node: ast.AST) -> Iterator[ast.AST]:
-    """The same at all depths, in no particular order."""
-    stack = list(statements_of(node))
-    while stack:
-        item = stack.pop()
-        yield item
-        stack.extend(statements_of(item))
+def statements_within(node: ast.AST) -> list[ast.AST]:
+    """The same at all depths, outer ones first."""
+    found = statements_of(node)
+    for item in found:
+        if item.__class__ in _BLOCKS:
+            found += statements_of(item)
+    return found

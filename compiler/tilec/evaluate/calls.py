@@ -60,13 +60,11 @@ def _expect_refusal(ev: Evaluator, values: tuple[Any, ...], node: ast.Call) -> N
 
 
 def _positional(ev: Evaluator, node: ast.Call, scope: Scope) -> tuple[list[Any], bool]:
-    from .tile.loops import iterate_host
-
     args: list[Any] = []
     complete = True
     for arg in node.args:
-        if isinstance(arg, ast.Starred):
-            more = iterate_host(ev, evaluate(ev, arg.value, scope), None)
+        if arg.__class__ is ast.Starred:
+            more = loops.iterate_host(ev, evaluate(ev, arg.value, scope), None)
             if more is not None:
                 args += list(more)
             else:
@@ -85,9 +83,7 @@ def _super(scope: Scope) -> Any:
 
 def _device_range(ev: Evaluator, args: list[Any], node: ast.Call) -> Any:
     """In a kernel ``range`` is T.serial (tilelang/language/eager/builder.py, 0.1.15)."""
-    from .tile.loops import make_serial
-
-    return make_serial(ev, "serial", args, node, "range")
+    return loops.make_serial(ev, "serial", args, node, "range")
 
 
 def call_value(ev: Evaluator, function: Any, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None) -> Any:
@@ -97,27 +93,19 @@ def call_value(ev: Evaluator, function: Any, args: list[Any], kwargs: dict[str, 
     if isinstance(function, Native):
         return function.call(ev, args, kwargs, node) if function.receiver is None else function.call(ev, [function.receiver, *args], kwargs, node)
     if isinstance(function, Api):
-        from .tile.registry import call_api
-
-        return call_api(ev, function, args, kwargs, node)
+        return registry.call_api(ev, function, args, kwargs, node)
     if isinstance(function, BoundMethod):
         return _call_user(ev, function.function, [function.receiver, *args], kwargs, node)
     if isinstance(function, Class):
-        from .classes import instantiate_class
-
-        return instantiate_class(ev, function, args, kwargs)
+        return classes.instantiate_class(ev, function, args, kwargs)
     if isinstance(function, Partial):
         return call_value(ev, function.function, [*function.args, *args], {**dict(function.kwargs), **kwargs}, node)
     if isinstance(function, DType):
-        from .tile.scalar import cast_call
-
-        return cast_call(ev, function, args, node)
+        return scalar.cast_call(ev, function, args, node)
     if isinstance(function, Compiled):
-        from .results import kernel_result
-
         if ev.on_call is not None and ev.builder is None and not kwargs and node is not None:
             ev.on_call.kernel_called(function, len(args), ev.span(node))
-        return kernel_result(ev, function)
+        return results.kernel_result(ev, function)
     if isinstance(function, Instance):
         method = function.cls.lookup("__call__")
         if not isinstance(method, Function):
@@ -133,9 +121,7 @@ def call_value(ev: Evaluator, function: Any, args: list[Any], kwargs: dict[str, 
 
 def _call_user(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None) -> Any:
     if function.kind == "macro":
-        from .tile.macros import call_macro
-
-        return call_macro(ev, function, args, kwargs, node)
+        return macros.call_macro(ev, function, args, kwargs, node)
     if function.kind == "lazy" or function.kind == "eager":
         return _call_kernel(ev, function, args, kwargs, node)
     if function.kind == "prim_func":
@@ -217,4 +203,5 @@ def _call_outer_factory(ev: Evaluator, function: Function, args: list[Any], kwar
         record.options.update(function.jit)
     return Compiled(function, record)
 
-
+from . import classes, results  # noqa: E402  (they need the names above)
+from .tile import loops, macros, registry, scalar  # noqa: E402  (they need the names above)

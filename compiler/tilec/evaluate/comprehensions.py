@@ -5,6 +5,7 @@ import ast
 from typing import Any
 
 from ..ir.expr import Unknown
+from ..source.nodes import walk
 from .evaluator import Evaluator
 from .expressions import MAX_LENGTH, evaluate, truth
 from .scope import Scope
@@ -46,15 +47,12 @@ def _generate(ev: Evaluator, node: Any, generators: list[ast.comprehension], sco
         if len(found) > MAX_LENGTH:
             raise _NotKnown
         return
-    from .statements import assign_target
-    from .tile.loops import iterate_host
-
     first = generators[0]
-    items = iterate_host(ev, evaluate(ev, first.iter, scope), first.iter)
+    items = loops.iterate_host(ev, evaluate(ev, first.iter, scope), first.iter)
     if items is None:
         raise _NotKnown
     if _repeats(ev, node, generators, items):
-        assign_target(ev, first.target, items[0], scope, bind=False)
+        statements.assign_target(ev, first.target, items[0], scope, bind=False)
         value = evaluate(ev, node.elt, scope)
         if isinstance(value, _VALUES):
             found += [value] * min(len(items), MAX_LENGTH - len(found) + 1)
@@ -62,7 +60,7 @@ def _generate(ev: Evaluator, node: Any, generators: list[ast.comprehension], sco
                 raise _NotKnown
             return
     for item in items:
-        assign_target(ev, first.target, item, scope, bind=False)
+        statements.assign_target(ev, first.target, item, scope, bind=False)
         if all(_holds(ev, test, scope) for test in first.ifs):
             _generate(ev, node, generators[1:], scope, found)
 
@@ -71,8 +69,8 @@ def _repeats(ev: Evaluator, node: Any, generators: list[ast.comprehension], item
     """Whether every item gives the same: ``[torch.randperm(n) for _ in range(1024)]``."""
     if ev.builder is not None or len(items) < 3 or len(generators) > 1 or generators[0].ifs or isinstance(node, ast.DictComp):
         return False
-    targets = {n.id for n in ast.walk(generators[0].target) if isinstance(n, ast.Name)}
-    return not any(isinstance(n, ast.NamedExpr) or (isinstance(n, ast.Name) and n.id in targets) for n in ast.walk(node.elt))
+    targets = {n.id for n in walk(generators[0].target) if isinstance(n, ast.Name)}
+    return not any(isinstance(n, ast.NamedExpr) or (isinstance(n, ast.Name) and n.id in targets) for n in walk(node.elt))
 
 
 def _holds(ev: Evaluator, test: ast.expr, scope: Scope) -> bool:
@@ -84,3 +82,6 @@ def _holds(ev: Evaluator, test: ast.expr, scope: Scope) -> bool:
                        "while the kernel is built", test)
         raise _NotKnown
     return known
+
+from . import statements  # noqa: E402  (they need the names above)
+from .tile import loops  # noqa: E402  (they need the names above)

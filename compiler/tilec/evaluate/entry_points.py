@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..source.file import SourceFile
+from ..source.nodes import walk
 from .definitions import KernelDefinition
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal
 from .scope import Scope
@@ -96,7 +97,7 @@ def _run_class(ev: Evaluator, cls: Class) -> Any:
 
 
 def _names_in(statement: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
+    return {n.id for n in walk(statement) if isinstance(n, ast.Name)}
 
 
 __all__ = ["run_entry_points"]

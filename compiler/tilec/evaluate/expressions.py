@@ -10,12 +10,8 @@ from ..ir import build
 from ..ir.buffer import Buffer, Region
 from ..ir.expr import Const, Expr, Unknown
 from . import sizes
-from .attributes import get_attribute
-from .evaluator import Evaluator
-from .python.builtins import BUILTINS, is_python_builtin
+from .evaluator import Evaluator, Stop
 from .scope import Scope
-from .subscripts import get_item
-from .tile.elements import as_scalar
 from .values import (
     MISSING,
     Api,
@@ -56,8 +52,10 @@ MAX_LENGTH = 20_000
 
 def evaluate(ev: Evaluator, node: ast.expr, scope: Scope) -> Any:
     """The value of an expression. Never raises for what the user wrote, except the control signals of ``evaluator``."""
-    ev.step()
-    handler = _HANDLERS.get(type(node))
+    ev.steps_left = left = ev.steps_left - 1
+    if left <= 0:
+        raise Stop
+    handler = _HANDLERS.get(node.__class__)
     if handler is None:
         return unknown(type(node).__name__)
     return handler(ev, node, scope)
@@ -68,12 +66,15 @@ def _constant(ev: Evaluator, node: ast.Constant, scope: Scope) -> Any:
 
 
 def _name(ev: Evaluator, node: ast.Name, scope: Scope) -> Any:
-    value = scope.lookup(node.id)
+    name = node.id
+    value = scope.names.get(name, MISSING)
     if value is MISSING:
-        value = BUILTINS.get(node.id, MISSING)
+        value = scope.lookup(name)
         if value is MISSING:
-            return _undefined(ev, node, scope)
-    if isinstance(value, Expired):
+            value = BUILTINS.get(name, MISSING)
+            if value is MISSING:
+                return _undefined(ev, node, scope)
+    if value.__class__ is Expired:
         return _expired(ev, node, value)
     if ev.trail is not None:
         ev.trail.saw(node, value)
@@ -106,9 +107,7 @@ def _expired(ev: Evaluator, node: ast.Name, value: Expired) -> Any:
 def _binop(ev: Evaluator, node: ast.BinOp, scope: Scope) -> Any:
     left, right = evaluate(ev, node.left, scope), evaluate(ev, node.right, scope)
     if ev.builder is not None and (left is None or right is None):
-        from .tile.stored import check_atomic_value
-
-        check_atomic_value(ev, node.left if left is None else node.right)
+        stored.check_atomic_value(ev, node.left if left is None else node.right)
     return binary_value(ev, type(node.op), left, right, node)
 
 
@@ -119,21 +118,15 @@ def binary_value(ev: Evaluator, op: type[ast.operator], left: Any, right: Any, n
     if is_unknown(left) or is_unknown(right):
         return _unknown_binary(left, right)
     if ev.builder is not None and isinstance(left, (tuple, list)) != isinstance(right, (tuple, list)):
-        from .tile.launch import check_index_list
-
-        check_index_list(ev, left if isinstance(left, (tuple, list)) else right)
-    from .tile.operands import check_buffer_operand
-
+        launch.check_index_list(ev, left if isinstance(left, (tuple, list)) else right)
     if isinstance(left, Expr) or isinstance(right, Expr):
-        check_buffer_operand(ev, left, right, node)
+        operands.check_buffer_operand(ev, left, right, node)
         return _device_binary(ev, name, left, right, node)
     if isinstance(left, (Buffer, Region)) or isinstance(right, (Buffer, Region)):
-        check_buffer_operand(ev, left, right, node)
+        operands.check_buffer_operand(ev, left, right, node)
         return unknown("arithmetic on a buffer")
     if isinstance(left, HostTensor) or isinstance(right, HostTensor):
-        from .python.torch_model import tensor_binary
-
-        return tensor_binary(name, left, right)
+        return torch_model.tensor_binary(name, left, right)
     return _host_binary(ev, name, python, left, right)
 
 
@@ -155,9 +148,7 @@ def _device_binary(ev: Evaluator, name: str, left: Any, right: Any, node: ast.AS
         return unknown("operands")
     if sizes.are_sizes(left, right):
         return sizes.binary(name, left, right)
-    from .tile.operands import check_operands
-
-    if not check_operands(ev, name, left, right, node):
+    if not operands.check_operands(ev, name, left, right, node):
         return unknown("operands")
     return plain(build.binary(name, left, right, ev.span(node)))
 
@@ -198,14 +189,10 @@ def _unaryop(ev: Evaluator, node: ast.UnaryOp, scope: Scope) -> Any:
     if isinstance(value, Expr):
         op = {ast.USub: "neg", ast.Not: "not", ast.Invert: "bitnot"}.get(type(node.op))
         if op == "not":
-            from .tile.operands import check_condition
-
-            check_condition(ev, value, node, "not")
+            operands.check_condition(ev, value, node, "not")
         return value if op is None else plain(build.unary(op, value, ev.span(node)))
     if isinstance(value, (Buffer, Region)) and isinstance(node.op, (ast.USub, ast.Invert)):
-        from .tile.operands import check_buffer_operand
-
-        check_buffer_operand(ev, value, value, node)
+        operands.check_buffer_operand(ev, value, value, node)
     if isinstance(node.op, ast.Not):
         known = truth(ev, value)
         return derived("not", value) if known is None else not known
@@ -263,11 +250,9 @@ def _boolop(ev: Evaluator, node: ast.BoolOp, scope: Scope) -> Any:
 
 
 def _check_logical(ev: Evaluator, node: ast.BoolOp, position: int, left: Any, right: Any) -> None:
-    from .tile.operands import check_condition
-
     word = "and" if isinstance(node.op, ast.And) else "or"
-    check_condition(ev, left, node.values[position - 1], word)
-    check_condition(ev, right, node.values[position], word)
+    operands.check_condition(ev, left, node.values[position - 1], word)
+    operands.check_condition(ev, right, node.values[position], word)
 
 
 def _lazily(ev: Evaluator, node: ast.expr, scope: Scope) -> Any:
@@ -315,18 +300,14 @@ def compare_value(ev: Evaluator, op: ast.cmpop, left: Any, right: Any, node: ast
         other = right if is_unknown(left) else left
         return name == "ne" if names_other_vendor(other) and name in ("eq", "ne") else derived("comparison", left, right)
     if name in ("lt", "le", "gt", "ge") and (isinstance(left, (Buffer, Region)) or isinstance(right, (Buffer, Region))):
-        from .tile.operands import check_buffer_operand
-
-        check_buffer_operand(ev, left, right, node)
+        operands.check_buffer_operand(ev, left, right, node)
         return unknown("comparison of a buffer")
     if isinstance(left, Expr) or isinstance(right, Expr):
         if not _is_number(left) or not _is_number(right):
             return unknown("comparison")
         return plain(build.binary(name, left, right, ev.span(node)))
     if isinstance(left, HostTensor) or isinstance(right, HostTensor):
-        from .python.torch_model import tensor_binary
-
-        return tensor_binary(name, left, right)
+        return torch_model.tensor_binary(name, left, right)
     if _is_enum_member(left) and _is_enum_member(right) and name in ("eq", "ne"):
         return (left is right) == (name == "eq")
     if isinstance(left, DType) or isinstance(right, DType):
@@ -397,9 +378,7 @@ def _ifexp(ev: Evaluator, node: ast.IfExp, scope: Scope) -> Any:
     run = _lazily if is_device(cond) and not is_unknown(cond) else evaluate
     then, other = run(ev, node.body, scope), run(ev, node.orelse, scope)
     if is_device(cond) and _is_number(scalar_operand(then)) and _is_number(scalar_operand(other)):
-        from .tile.operands import check_condition
-
-        check_condition(ev, cond, node.test, "a conditional expression")
+        operands.check_condition(ev, cond, node.test, "a conditional expression")
         return build.select(cond, scalar_operand(then), scalar_operand(other), ev.span(node))
     if isinstance(then, DType) and isinstance(other, DType):
         return then  # each is a type the kernel is meant for
@@ -435,9 +414,7 @@ def evaluate_index(ev: Evaluator, node: ast.expr, scope: Scope) -> Any:
 
 
 def _call(ev: Evaluator, node: ast.Call, scope: Scope) -> Any:
-    from .calls import evaluate_call
-
-    return evaluate_call(ev, node, scope)
+    return calls.evaluate_call(ev, node, scope)
 
 
 def _sequence(ev: Evaluator, node: Any, scope: Scope) -> Any:
@@ -506,9 +483,7 @@ def _formatted(ev: Evaluator, node: ast.FormattedValue, scope: Scope) -> Any:
 
 
 def _lambda(ev: Evaluator, node: ast.Lambda, scope: Scope) -> Any:
-    from .functions import make_function
-
-    return make_function(ev, node, scope)
+    return functions.make_function(ev, node, scope)
 
 
 def _namedexpr(ev: Evaluator, node: ast.NamedExpr, scope: Scope) -> Any:
@@ -518,9 +493,7 @@ def _namedexpr(ev: Evaluator, node: ast.NamedExpr, scope: Scope) -> Any:
 
 
 def _comprehension(ev: Evaluator, node: Any, scope: Scope) -> Any:
-    from .comprehensions import evaluate_comprehension
-
-    return evaluate_comprehension(ev, node, scope)
+    return comprehensions.evaluate_comprehension(ev, node, scope)
 
 
 def _await(ev: Evaluator, node: Any, scope: Scope) -> Any:
@@ -537,3 +510,12 @@ _HANDLERS: dict[type, Any] = {
     ast.SetComp: _comprehension, ast.GeneratorExp: _comprehension, ast.DictComp: _comprehension, ast.Await: _await,
     ast.Yield: _await, ast.YieldFrom: _await,
 }
+
+# isort: off  (the parts need the names above, and each other in this order)
+from . import calls, comprehensions, functions  # noqa: E402
+from .attributes import get_attribute  # noqa: E402
+from .python import torch_model  # noqa: E402
+from .python.builtins import BUILTINS, is_python_builtin  # noqa: E402
+from .subscripts import get_item  # noqa: E402
+from .tile import launch, operands, stored  # noqa: E402
+from .tile.elements import as_scalar  # noqa: E402

@@ -9,7 +9,7 @@ from ..ir.expr import Expr
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal
 from .expressions import BINARY, binary_value, evaluate, evaluate_index, scalar_operand, truth
 from .scope import Scope
-from .values import MISSING, Class, Function, Instance, LaunchValue, LoopValue, derived, is_device, is_hardware, is_unknown, same, unknown
+from .values import Class, Function, Instance, LaunchValue, LoopValue, derived, is_device, is_hardware, is_unknown, same, unknown
 
 MAX_HOST_ITERATIONS = 300
 MAX_LOOP_STEPS = 20_000  # of one loop of the host: those of reference implementations lead to no kernel
@@ -45,9 +45,7 @@ def assign_target(ev: Evaluator, target: ast.expr, value: Any, scope: Scope, bin
     """Give a target its value; ``bind``: with the meaning kernels give to assignment (let, store to a variable)."""
     if isinstance(target, ast.Name):
         if bind and in_kernel(ev, scope):
-            from .tile.binding import bind_name
-
-            value = bind_name(ev, target, value, scope)
+            value = binding.bind_name(ev, target, value, scope)
         scope.assign(target.id, value)
         if ev.trail is not None:
             ev.trail.saw(target, value)
@@ -64,9 +62,7 @@ def assign_target(ev: Evaluator, target: ast.expr, value: Any, scope: Scope, bin
 def _unpack(ev: Evaluator, target: Any, value: Any, scope: Scope, bind: bool) -> None:
     names = target.elts
     if isinstance(value, LaunchValue):
-        from .tile.launch import enter_launch
-
-        value = enter_launch(ev, value)
+        value = launch.enter_launch(ev, value)
     if isinstance(value, Instance):
         from .classes import as_tuple
 
@@ -99,9 +95,7 @@ def _store_item(ev: Evaluator, target: ast.Subscript, value: Any, scope: Scope) 
     base = evaluate(ev, target.value, scope)
     index = evaluate_index(ev, target.slice, scope)
     if isinstance(base, (Buffer, Region)):
-        from .tile.elements import store_element
-
-        store_element(ev, base, index, value, target)
+        elements.store_element(ev, base, index, value, target)
     elif isinstance(base, (dict, list)) and not is_unknown(index):
         try:
             base[index] = value
@@ -120,24 +114,18 @@ def _store_attribute(ev: Evaluator, target: ast.Attribute, value: Any, scope: Sc
 def _assign(ev: Evaluator, node: ast.Assign, scope: Scope) -> None:
     value = evaluate(ev, node.value, scope)
     if in_kernel(ev, scope):
-        from .tile.refused import check_targets
-
-        check_targets(ev, node.targets)
+        refused.check_targets(ev, node.targets)
     if value is None and in_kernel(ev, scope):
-        from .tile.stored import check_atomic_value
-
-        check_atomic_value(ev, node.value)
+        stored.check_atomic_value(ev, node.value)
     for target in node.targets:
         assign_target(ev, target, value, scope)
 
 
 def _annassign(ev: Evaluator, node: ast.AnnAssign, scope: Scope) -> None:
     if in_kernel(ev, scope) and isinstance(node.target, ast.Name):
-        from .tile.signature import annotate_name
-
         annotation = evaluate(ev, node.annotation, scope)
         if node.value is None:
-            annotate_name(ev, node, annotation, scope)
+            signature.annotate_name(ev, node, annotation, scope)
             return
     if node.value is not None:
         assign_target(ev, node.target, evaluate(ev, node.value, scope), scope)
@@ -170,14 +158,10 @@ def _augassign_item(ev: Evaluator, node: ast.AugAssign, scope: Scope) -> None:
     assert isinstance(target, ast.Subscript)
     base = evaluate(ev, target.value, scope)
     index = evaluate_index(ev, target.slice, scope)
-    from .subscripts import get_item
-
-    old = get_item(ev, base, index, target)
+    old = subscripts.get_item(ev, base, index, target)
     value = binary_value(ev, type(node.op), old, evaluate(ev, node.value, scope), node)
     if isinstance(base, (Buffer, Region)):
-        from .tile.elements import store_element
-
-        store_element(ev, base, index, value, target, statement=node)
+        elements.store_element(ev, base, index, value, target, statement=node)
     elif isinstance(base, (dict, list)) and not is_unknown(index):
         try:
             base[index] = value
@@ -213,17 +197,13 @@ def _nonlocal(ev: Evaluator, node: ast.Nonlocal, scope: Scope) -> None:
 def _expr(ev: Evaluator, node: ast.Expr, scope: Scope) -> None:
     value = evaluate(ev, node.value, scope)
     if in_kernel(ev, scope):
-        from .tile.binding import evaluate_statement
-
-        evaluate_statement(ev, value, node)
+        binding.evaluate_statement(ev, value, node)
 
 
 def _return(ev: Evaluator, node: ast.Return, scope: Scope) -> None:
     value = None if node.value is None else evaluate(ev, node.value, scope)
     if in_kernel(ev, scope):
-        from .tile.binding import check_return
-
-        value = check_return(ev, value, node)
+        value = binding.check_return(ev, value, node)
     raise ReturnSignal(value)
 
 
@@ -277,9 +257,7 @@ def _if(ev: Evaluator, node: ast.If, scope: Scope) -> None:
     elif in_kernel(ev, scope) and is_hardware(cond):
         execute(ev, node.orelse if isinstance(node.body[-1], (ast.Raise, ast.Return)) else node.body, scope)
     elif in_kernel(ev, scope):
-        from .tile.branches import device_if
-
-        device_if(ev, node, cond, scope)
+        branches.device_if(ev, node, cond, scope)
     else:
         run_both(ev, [node.body, node.orelse], scope, is_hardware(cond))
 
@@ -315,13 +293,16 @@ def run_both(ev: Evaluator, bodies: list[list[ast.stmt]], scope: Scope, free: bo
 
 
 def _join(ends: list[dict[str, Any]]) -> dict[str, Any]:
-    joined: dict[str, Any] = {}
-    for name in {n for end in ends for n in end}:
-        values = [end.get(name, MISSING) for end in ends]
-        present = [v for v in values if v is not MISSING]
-        agree = all(same(present[0], v) for v in present[1:])
-        # A name that only one branch binds keeps its value: where it is used, that branch was meant.
-        joined[name] = present[0] if agree else unknown(f"{name} depends on a condition")
+    joined = dict(ends[0])
+    differing: set[str] = set()
+    for end in ends[1:]:
+        for name, value in end.items():
+            # A name that only one branch binds keeps its value: where it is used, that branch was meant.
+            first = joined.setdefault(name, value)
+            if first is not value and not same(first, value):
+                differing.add(name)
+    for name in differing:
+        joined[name] = unknown(f"{name} depends on a condition")
     return joined
 
 
@@ -329,19 +310,12 @@ def _join(ends: list[dict[str, Any]]) -> dict[str, Any]:
 def _for(ev: Evaluator, node: ast.For, scope: Scope) -> None:
     iterable = evaluate(ev, node.iter, scope)
     if in_kernel(ev, scope):
-        from .tile.loops import head_span
-        from .tile.refused import check_else, check_targets
-
-        check_targets(ev, [node.target])
-        check_else(ev, node, head_span(ev, node))
+        refused.check_targets(ev, [node.target])
+        refused.check_else(ev, node, loops.head_span(ev, node))
         if isinstance(iterable, LoopValue):
-            from .tile.loops import device_for
-
-            device_for(ev, node, iterable, scope)
+            loops.device_for(ev, node, iterable, scope)
             return
-    from .tile.loops import iterate_host
-
-    items = iterate_host(ev, iterable, node.iter)
+    items = loops.iterate_host(ev, iterable, node.iter)
     if items is None:
         _unknown_loop(ev, node, scope)
         return
@@ -385,9 +359,7 @@ def _unknown_loop(ev: Evaluator, node: Any, scope: Scope) -> None:
     if isinstance(node, ast.For):
         assign_target(ev, node.target, unknown("loop"), scope, bind=False)
     if in_kernel(ev, scope):
-        from .tile.loops import unknown_device_loop
-
-        unknown_device_loop(ev, node, scope)
+        loops.unknown_device_loop(ev, node, scope)
     else:
         try:
             _one_iteration(ev, node.body, scope)
@@ -408,9 +380,7 @@ def _forget_changes(scope: Scope, before: dict[str, Any]) -> None:
 
 def _while(ev: Evaluator, node: ast.While, scope: Scope) -> None:
     if in_kernel(ev, scope):
-        from .tile.loops import device_while
-
-        device_while(ev, node, scope)
+        loops.device_while(ev, node, scope)
         return
     before, steps = dict(scope.names), ev.steps_left
     for _ in range(MAX_HOST_ITERATIONS):
@@ -440,9 +410,7 @@ def _with_items(ev: Evaluator, node: ast.With, items: list[ast.withitem], scope:
     first = items[0]
     value = evaluate(ev, first.context_expr, scope)
     if ev.builder is not None:
-        from .tile.launch import with_device
-
-        if with_device(ev, node, first, value, scope, lambda: _with_items(ev, node, items[1:], scope)):
+        if launch.with_device(ev, node, first, value, scope, lambda: _with_items(ev, node, items[1:], scope)):
             return
     if first.optional_vars is not None:
         assign_target(ev, first.optional_vars, unknown("context manager"), scope)
@@ -484,16 +452,11 @@ def _match(ev: Evaluator, node: ast.Match, scope: Scope) -> None:
 
 # -- definitions ----------------------------------------------------------------------------------------------------------
 def _functiondef(ev: Evaluator, node: ast.FunctionDef, scope: Scope) -> None:
-    from .functions import make_function
-    from .tile.decorators import decorate
-
     if in_kernel(ev, scope):
-        from .tile.refused import check_function
-
-        check_function(ev, node)
-    value: Any = make_function(ev, node, scope)
+        refused.check_function(ev, node)
+    value: Any = functions.make_function(ev, node, scope)
     for decorator in reversed(node.decorator_list):
-        value = decorate(ev, evaluate(ev, decorator, scope), value, decorator)
+        value = decorators.decorate(ev, evaluate(ev, decorator, scope), value, decorator)
     if isinstance(value, Function) and value.kind == "prim_func":
         ev.prim_funcs.append(value)
     scope.assign(node.name, value)
@@ -533,3 +496,6 @@ _HANDLERS: dict[type, Any] = {
     ast.Match: _match, ast.FunctionDef: _functiondef, ast.AsyncFunctionDef: _asyncdef, ast.ClassDef: _classdef,
     ast.Import: _import, ast.ImportFrom: _importfrom,
 }
+
+from . import functions, subscripts  # noqa: E402  (they need the names above)
+from .tile import binding, branches, decorators, elements, launch, loops, refused, signature, stored  # noqa: E402  (they need the names above)

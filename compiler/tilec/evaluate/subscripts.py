@@ -14,21 +14,13 @@ def get_item(ev: Evaluator, base: Any, index: Any, node: ast.Subscript) -> Any:
     if is_unknown(base):
         return derived("item", base)
     if isinstance(base, (Buffer, Region)):
-        from .tile.elements import index_buffer
-
-        return index_buffer(ev, base, index, node)
+        return elements.index_buffer(ev, base, index, node)
     if isinstance(base, Reference):
-        from .tile.elements import as_scalar
-
-        return as_scalar(base)
+        return elements.as_scalar(base)
     if isinstance(base, Api):
-        from .tile.registry import subscript_api
-
-        return subscript_api(ev, base, index, node)
+        return registry.subscript_api(ev, base, index, node)
     if isinstance(base, HostTensor):
-        from .python.torch_model import tensor_item
-
-        return tensor_item(base, index)
+        return torch_model.tensor_item(base, index)
     if is_unknown(index) or _has_unknown(index):
         return unknown("item")
     if isinstance(base, (list, tuple, str, range, dict, bytes)):
@@ -67,3 +59,6 @@ def _host_item(ev: Evaluator, base: Any, index: Any, node: ast.Subscript) -> Any
         return base[index]
     except (TypeError, IndexError, KeyError, ValueError):
         return unknown("item")
+
+from .python import torch_model  # noqa: E402  (they need the names above)
+from .tile import elements, registry  # noqa: E402  (they need the names above)

@@ -122,7 +122,7 @@ def mark_refused(text: str, definitions: list[Any]) -> None:
     for definition in definitions:
         if definition.kind != "lazy":
             continue
-        inside = [f for block in statements_within(definition.node) if _refuses(block) for f in ast.walk(block) if isinstance(f, ast.FunctionDef)]
+        inside = [f for block in statements_within(definition.node) if _refuses(block) for f in (block, *statements_within(block)) if isinstance(f, ast.FunctionDef)]
         written = [s for s in statements_within(definition.node) if isinstance(s, ast.FunctionDef) and any(map(_is_prim_func, s.decorator_list))]
         if inside and all(f in inside for f in written):
             for instance in definition.instances:

@@ -52,9 +52,7 @@ class Workspace:
             return tilelang_member(module.name, name)
         if module.name == "sys" and name == "path":
             return self.search
-        from .python.modules import member
-
-        return member(module.name, name)
+        return modules.member(module.name, name)
 
     def import_star(self, ev: Evaluator, module: Any, scope: Scope) -> None:
         if isinstance(module, Module) and module.scope is not None:
@@ -63,9 +61,7 @@ class Workspace:
             return
         scope.open_world = True
         if isinstance(module, Module) and module.name == _LANGUAGE:
-            from .tile.registry import known_names
-
-            for name in (*known_names(), *dtypes.SCALARS, "float", "int"):
+            for name in (*registry.known_names(), *dtypes.SCALARS, "float", "int"):
                 if name not in ("float", "int", "bool"):
                     scope.names.setdefault(name, tilelang_member(_LANGUAGE, name))
 
@@ -147,3 +143,6 @@ def tilelang_member(module: str, name: str) -> Any:
         if dtype is not None and name not in ("handle", "e4m3", "e5m2"):
             return DType(dtype)
     return Api(module, name)
+
+from .python import modules  # noqa: E402  (they need the names above)
+from .tile import registry  # noqa: E402  (they need the names above)

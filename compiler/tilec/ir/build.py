@@ -45,7 +45,9 @@ def const_value(e: Any) -> int | float | bool | None:
 
 def const_int(e: Any) -> int | None:
     """The value of an integer literal, else None."""
-    value = const_value(e)
+    value = e.value if isinstance(e, Const) else e
+    if type(value) is int:
+        return value
     return int(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 

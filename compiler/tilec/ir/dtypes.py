@@ -56,12 +56,14 @@ def canonical(name: str) -> str | None:
     return None
 
 
+@cache
 def scalar(dtype: str) -> str:
     """The element type of a vector type, and scalars unchanged."""
     match = _LANES.match(dtype)
     return match.group(1) if match else dtype
 
 
+@cache
 def lanes(dtype: str) -> int:
     match = _LANES.match(dtype)
     return int(match.group(2)) if match else 1
@@ -80,10 +82,12 @@ def bits(dtype: str) -> int:
     return known * lanes(dtype)
 
 
+@cache
 def is_float(dtype: str) -> bool:
     return scalar(dtype) in FLOATS
 
 
+@cache
 def is_int(dtype: str) -> bool:
     """Signed or unsigned integers; not bool."""
     return scalar(dtype) in INTEGERS
@@ -93,10 +97,12 @@ def is_unsigned(dtype: str) -> bool:
     return dtype.startswith("uint")
 
 
+@cache
 def is_bool(dtype: str) -> bool:
     return scalar(dtype) == "bool"
 
 
+@cache
 def promote(a: str, b: str) -> str:
     """The common type of a binary operation's operands, as TVM's BinaryOpMatchTypes decides it."""
     if a == b:

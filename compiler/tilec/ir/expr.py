@@ -34,6 +34,10 @@ class Expr:
 
         return binary(op, other, self) if swap else binary(op, self, other)
 
+    def children(self) -> tuple[Expr, ...]:
+        """The direct sub-expressions."""
+        return ()
+
     def __add__(self, other: Any) -> Expr: return self._binary("add", other)
     def __radd__(self, other: Any) -> Expr: return self._binary("add", other, True)
     def __sub__(self, other: Any) -> Expr: return self._binary("sub", other)
@@ -92,6 +96,9 @@ class Binary(Expr):
     a: Expr
     b: Expr
 
+    def children(self) -> tuple[Expr, ...]:
+        return (self.a, self.b)
+
 
 @dataclass(eq=False, repr=False)
 class Unary(Expr):
@@ -100,12 +107,18 @@ class Unary(Expr):
     op: str
     a: Expr
 
+    def children(self) -> tuple[Expr, ...]:
+        return (self.a,)
+
 
 @dataclass(eq=False, repr=False)
 class Cast(Expr):
     """Value conversion to ``dtype`` (round to nearest even; float to int truncates)."""
 
     a: Expr
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.a,)
 
 
 @dataclass(eq=False, repr=False)
@@ -116,6 +129,9 @@ class Select(Expr):
     then: Expr
     other: Expr
 
+    def children(self) -> tuple[Expr, ...]:
+        return (self.cond, self.then, self.other)
+
 
 @dataclass(eq=False, repr=False)
 class Load(Expr):
@@ -123,6 +139,9 @@ class Load(Expr):
 
     buffer: Buffer
     indices: tuple[Expr, ...]
+
+    def children(self) -> tuple[Expr, ...]:
+        return self.indices
 
 
 @dataclass(eq=False, repr=False)
@@ -135,29 +154,29 @@ class Call(Expr):
     args: tuple[Any, ...]
     attrs: dict[str, Any] | None = None
 
+    def children(self) -> tuple[Expr, ...]:
+        return tuple([a for a in self.args if isinstance(a, Expr)])
+
 
 def children(e: Expr) -> tuple[Expr, ...]:
     """The direct sub-expressions."""
-    if isinstance(e, Binary):
-        return (e.a, e.b)
-    if isinstance(e, (Unary, Cast)):
-        return (e.a,)
-    if isinstance(e, Select):
-        return (e.cond, e.then, e.other)
-    if isinstance(e, Load):
-        return e.indices
-    if isinstance(e, Call):
-        return tuple(a for a in e.args if isinstance(a, Expr))
-    return ()
+    return e.children()
 
 
-def walk(e: Expr):
-    """Every sub-expression, the expression itself first."""
-    stack = [e]
+def walk(e: Expr) -> list[Expr]:
+    """Every sub-expression, the expression itself first, operands in order."""
+    inner = e.children()
+    if not inner:
+        return [e]
+    found = [e]
+    stack = list(inner[::-1])
     while stack:
         node = stack.pop()
-        yield node
-        stack.extend(reversed(children(node)))
+        found.append(node)
+        inner = node.children()
+        if inner:
+            stack += inner[::-1]
+    return found
 
 
 def equal(a: Any, b: Any) -> bool:
@@ -192,4 +211,7 @@ def is_host_choice(e: Expr) -> bool:
 
 
 def has_unknown(e: Any) -> bool:
-    return isinstance(e, Expr) and any(isinstance(x, Unknown) for x in walk(e))
+    """Whether something in the expression is not known. Anything else than an expression is known."""
+    if isinstance(e, (Const, Var)) or not isinstance(e, Expr):
+        return False
+    return isinstance(e, Unknown) or any([has_unknown(x) for x in e.children()])

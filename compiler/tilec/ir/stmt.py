@@ -24,6 +24,14 @@ class Stmt:
 
         return f"<{type(self).__name__} {head_text(self)}>"
 
+    def bodies(self) -> tuple[Body, ...]:
+        """The nested bodies."""
+        return ()
+
+    def expressions(self) -> tuple[Expr, ...]:
+        """The expressions it holds itself, region bounds included."""
+        return ()
+
 
 @dataclass(eq=False, repr=False)
 class Alloc(Stmt):
@@ -39,6 +47,9 @@ class Let(Stmt):
     var: Var
     value: Expr
 
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
 
 @dataclass(eq=False, repr=False)
 class Store(Stmt):
@@ -47,6 +58,9 @@ class Store(Stmt):
     buffer: Buffer
     indices: tuple[Expr, ...]
     value: Expr
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return (*self.indices, self.value)
 
 
 @dataclass(eq=False, repr=False)
@@ -65,6 +79,12 @@ class For(Stmt):
     step: int = 1
     attrs: dict[str, Any] = field(default_factory=dict)
 
+    def bodies(self) -> tuple[Body, ...]:
+        return (self.body,)
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.start, self.extent)
+
 
 @dataclass(eq=False, repr=False)
 class Parallel(Stmt):
@@ -75,11 +95,23 @@ class Parallel(Stmt):
     body: Body
     attrs: dict[str, Any] = field(default_factory=dict)
 
+    def bodies(self) -> tuple[Body, ...]:
+        return (self.body,)
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return self.extents
+
 
 @dataclass(eq=False, repr=False)
 class While(Stmt):
     cond: Expr
     body: Body
+
+    def bodies(self) -> tuple[Body, ...]:
+        return (self.body,)
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.cond,)
 
 
 @dataclass(eq=False, repr=False)
@@ -87,6 +119,12 @@ class If(Stmt):
     cond: Expr
     then: Body
     other: Body = ()
+
+    def bodies(self) -> tuple[Body, ...]:
+        return (self.then, self.other)
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.cond,)
 
 
 @dataclass(eq=False, repr=False)
@@ -120,12 +158,25 @@ class TileOp(Stmt):
         assert isinstance(value, Region), (self.op, name, value)
         return value
 
+    def expressions(self) -> tuple[Expr, ...]:
+        found: list[Expr] = []
+        for value in self.args.values():
+            if isinstance(value, Region):
+                found += value.mins
+                found += value.extents
+            elif isinstance(value, Expr):
+                found.append(value)
+        return tuple(found)
+
 
 @dataclass(eq=False, repr=False)
 class Evaluate(Stmt):
     """A scalar call for its effect (printing, thread synchronisation with a value, lowered intrinsics)."""
 
     value: Expr
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.value,)
 
 
 @dataclass(eq=False, repr=False)
@@ -144,49 +195,35 @@ class Launch(Stmt):
     body: Body
     attrs: dict[str, Any] = field(default_factory=dict)
 
+    def bodies(self) -> tuple[Body, ...]:
+        return (self.body,)
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return (*self.grid, *self.threads)
+
 
 def bodies(s: Stmt) -> tuple[Body, ...]:
     """The nested bodies of a statement."""
-    if isinstance(s, (For, Parallel, While, Launch)):
-        return (s.body,)
-    if isinstance(s, If):
-        return (s.then, s.other)
-    return ()
+    return s.bodies()
 
 
-def walk(body: Body):
+def walk(body: Body) -> list[Stmt]:
     """Every statement, in program order, parents before children."""
+    found: list[Stmt] = []
+    _gather(body, found)
+    return found
+
+
+def _gather(body: Body, found: list[Stmt]) -> None:
     for s in body:
-        yield s
-        for inner in bodies(s):
-            yield from walk(inner)
+        found.append(s)
+        for inner in s.bodies():
+            _gather(inner, found)
 
 
 def expressions(s: Stmt) -> tuple[Expr, ...]:
     """The expressions a statement holds itself (not those of nested statements), region bounds included."""
-    if isinstance(s, Let):
-        return (s.value,)
-    if isinstance(s, Store):
-        return (*s.indices, s.value)
-    if isinstance(s, For):
-        return (s.start, s.extent)
-    if isinstance(s, Parallel):
-        return s.extents
-    if isinstance(s, (While, If)):
-        return (s.cond,)
-    if isinstance(s, Evaluate):
-        return (s.value,)
-    if isinstance(s, Launch):
-        return (*s.grid, *s.threads)
-    if isinstance(s, TileOp):
-        found: list[Expr] = []
-        for value in s.args.values():
-            if isinstance(value, Region):
-                found += [*value.mins, *value.extents]
-            elif isinstance(value, Expr):
-                found.append(value)
-        return tuple(found)
-    return ()
+    return s.expressions()
 
 
 def map_body(body: Body, fn) -> Body:

@@ -157,9 +157,7 @@ def _zip(ev: Evaluator, args: list[Any], kwargs: Any, node: Any) -> Any:
 
 
 def _items(ev: Evaluator, value: Any, node: Any) -> Any:
-    from ..tile.loops import iterate_host
-
-    return iterate_host(ev, value, node)
+    return loops.iterate_host(ev, value, node)
 
 
 def _enumerate(ev: Evaluator, args: list[Any], kwargs: Any, node: Any) -> Any:
@@ -303,4 +301,4 @@ def _mark(args: list[Any], kind: str) -> Any:
         return args[0]
     return unknown(kind)
 
-
+from ..tile import loops  # noqa: E402  (they need the names above)

@@ -31,9 +31,7 @@ def member(module: str, name: str) -> Any:
 def _submodule(module: str, name: str) -> Any:
     if module.startswith("tvm."):
         return tvm_member(module, name)
-    from .torch_model import submodule_member
-
-    return submodule_member(module, name)
+    return torch_model.submodule_member(module, name)
 
 
 def _math(name: str) -> Any:
@@ -168,9 +166,7 @@ def _parser() -> Instance:
 
 
 def _torch(name: str) -> Any:
-    from .torch_model import torch_member
-
-    return torch_member(name)
+    return torch_model.torch_member(name)
 
 
 def _numpy(name: str) -> Any:
@@ -305,3 +301,5 @@ _MODULES: dict[str, Any] = {
     "argparse": _argparse, "torch": _torch, "numpy": _numpy, "einops": _einops, "pytest": _pytest, "copy": _copy, "types": _types,
     "collections": _collections, "os": _os, "os.path": _os_path, "pathlib": _pathlib, "typing": _typing, "tvm": lambda name: tvm_member("tvm", name),
 }
+
+from . import torch_model  # noqa: E402  (they need the names above)

@@ -4,9 +4,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
+from ...source.nodes import children, walk
 from ..blocks import statements_of
 
-_OPERATORS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 _CHANGING_METHODS = frozenset(("append", "extend", "insert", "update", "add", "pop", "remove", "setdefault", "popitem"))
 _PLAIN_CALLS = frozenset(("len", "min", "max", "isinstance", "all", "any", "int", "abs", "sum", "hasattr", "callable"))
 # Functions and modules whose functions change none of their arguments.
@@ -74,7 +74,7 @@ def _simple(node: ast.stmt, found: Effects) -> None:
         if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
             found.changes |= {root for root in [root_of(node.value.func)] if root is not None}
     else:
-        for part in ast.iter_child_nodes(node):
+        for part in children(node):
             if isinstance(node, ast.Delete):
                 _store(part, None, found)  # type: ignore[arg-type]
             else:
@@ -119,12 +119,13 @@ def root_of(node: ast.expr) -> str | None:
 
 def _read(node: ast.AST, found: Effects, reads: set[str]) -> None:
     """Collect what an expression reads into ``reads``."""
-    if isinstance(node, ast.Name):
-        (found.binds if isinstance(node.ctx, ast.Store) else reads).add(node.id)
-    elif isinstance(node, ast.Call):
-        _call(node, found, reads)
-    elif not isinstance(node, (ast.Constant, *_OPERATORS)):
-        for part in ast.iter_child_nodes(node):
+    kind = node.__class__
+    if kind is ast.Name:
+        (found.binds if isinstance(node.ctx, ast.Store) else reads).add(node.id)  # type: ignore[attr-defined]
+    elif kind is ast.Call:
+        _call(node, found, reads)  # type: ignore[arg-type]
+    elif kind is not ast.Constant:
+        for part in children(node):
             _read(part, found, reads)
 
 
@@ -156,7 +157,7 @@ def _is_harmless(called: ast.expr) -> bool:
 
 def is_plain_test(node: ast.expr) -> bool:
     """Whether a condition is about numbers, strings and types, as far as its calls tell."""
-    return all(isinstance(n.func, ast.Name) and n.func.id in _PLAIN_CALLS for n in ast.walk(node) if isinstance(n, ast.Call))
+    return all(isinstance(n.func, ast.Name) and n.func.id in _PLAIN_CALLS for n in walk(node) if isinstance(n, ast.Call))
 
 
 def repeats(node: ast.For) -> bool:

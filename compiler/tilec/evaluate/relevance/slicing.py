@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...source.file import SourceFile
+from ...source.nodes import children, walk
 from ..blocks import statements_of
 from ..definitions import KernelDefinition
 from ..scope import Scope
@@ -259,8 +260,8 @@ class _Slice:
             level = self._level(node.value)
             return 0 if level == COMPILED else level
         if isinstance(node, ast.Lambda):
-            return LEADS if any(isinstance(n, ast.Name) and n.id in self.levels for n in ast.walk(node.body)) else 0
-        return max((self._level(part) for part in ast.iter_child_nodes(node)), default=0)
+            return LEADS if any(isinstance(n, ast.Name) and n.id in self.levels for n in walk(node.body)) else 0
+        return max((self._level(part) for part in children(node)), default=0)
 
     def _level_of_call(self, node: ast.Call) -> int:
         target = node.func

@@ -125,9 +125,7 @@ def _from_end(bound: Expr, extent: Expr) -> Expr:
 
 def difference(high: Expr, low: Expr) -> Expr:
     """``high - low`` with the terms both have in common cancelled, so that ``i * 64 + 64 - i * 64`` is 64."""
-    from ...ir.affine import subtract
-
-    return subtract(high, low)
+    return affine.subtract(high, low)
 
 
 def _index_region(ev: Evaluator, base: Region, index: Any, node: ast.Subscript) -> Any:
@@ -145,9 +143,7 @@ def store_element(ev: Evaluator, base: Buffer | Region, index: Any, value: Any, 
     place = index_buffer(ev, base, index, target)
     span = ev.span(statement or target)
     if isinstance(place, (Region, Load)):
-        from .stored import check_stored
-
-        check_stored(ev, place, value, span)
+        stored.check_stored(ev, place, value, span)
     if isinstance(place, Region):
         from .slices import store_slice
 
@@ -165,9 +161,7 @@ def store(ev: Evaluator, buffer: Buffer, indices: tuple[Expr, ...], value: Any, 
     assert ev.builder is not None
     value = as_scalar(value)
     if dtypes.is_int(buffer.dtype):
-        from .stored import check_narrowing
-
-        check_narrowing(ev, buffer, value, span)
+        stored.check_narrowing(ev, buffer, value, span)
     if not isinstance(value, (Expr, int, float)):
         value = unknown("stored value")
     if isinstance(value, (int, float)) and not isinstance(value, bool) and buffer.dtype != dtypes.UNKNOWN:
@@ -186,3 +180,6 @@ def to_region(value: Any, span: Span | None = None) -> Region | None:
     if isinstance(value, Load):
         return Region(value.buffer, value.indices, tuple(const(1) for _ in value.indices), "element", span or value.span)
     return None
+
+from ...ir import affine  # noqa: E402  (they need the names above)
+from . import stored  # noqa: E402  (they need the names above)

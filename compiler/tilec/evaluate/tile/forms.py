@@ -97,15 +97,24 @@ def _expression(value: Expr) -> str:
 
 
 def _object(value: Any) -> str | None:
-    from .layouts import LayoutValue
-
     if value is None:
         return "none"
     if isinstance(value, Native):
         return "dtype" if value.name in _TYPES else "function"
-    for kind, form in ((Region, "region"), (Reference, "element"), ((list, tuple, range), "sequence"), (dict, "dict"), (DType, "dtype"),
-                       ((Function, Partial, BoundMethod), "function"), ((LaunchValue, LoopValue), "frame"), (LayoutValue, "layout"),
-                       (HostTensor, "tensor"), ((set, frozenset), "set")):
-        if isinstance(value, kind):  # type: ignore[arg-type]
-            return form
-    return None
+    kind = value.__class__
+    return _OBJECTS[kind] if kind in _OBJECTS else _find_form(kind)
+
+
+def _find_form(kind: type) -> str | None:
+    forms: tuple[tuple[Any, str], ...] = (
+        (Region, "region"), (Reference, "element"), ((list, tuple, range), "sequence"), (dict, "dict"), (DType, "dtype"),
+        ((Function, Partial, BoundMethod), "function"), ((LaunchValue, LoopValue), "frame"), (layouts.LayoutValue, "layout"),
+        (HostTensor, "tensor"), ((set, frozenset), "set"))
+    found = next((form for base, form in forms if issubclass(kind, base)), None)
+    _OBJECTS[kind] = found
+    return found
+
+
+_OBJECTS: dict[type, str | None] = {}  # the form of each class of values met
+
+from . import layouts  # noqa: E402  (they need the names above)

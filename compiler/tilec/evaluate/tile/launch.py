@@ -8,6 +8,7 @@ from ...ir import build, dtypes
 from ...ir.build import const, lift
 from ...ir.expr import Expr, Var
 from ...ir.stmt import If, Launch, TileOp, While
+from ...source.nodes import walk
 from ..evaluator import Evaluator
 from ..expressions import scalar_operand
 from ..scope import Scope
@@ -192,7 +193,7 @@ def _bind_indices(ev: Evaluator, target: ast.expr, indices: Any, scope: Scope, v
         ev.builder.launch.attrs["index_name"] = ev.span(target)
     assign_target(ev, target, indices, scope, bind=False)
     if ev.builder is not None:
-        for name in ast.walk(target):
+        for name in walk(target):
             if isinstance(name, ast.Name):
                 ev.builder.record_name(scope, name.id, ev.span(target))
 

@@ -10,6 +10,7 @@ from ...ir.build import const, lift
 from ...ir.expr import Expr, Var
 from ...ir.stmt import For, If, Let, Parallel, While
 from ...source.span import Span
+from ..blocks import statements_within
 from ..evaluator import Evaluator
 from ..expressions import scalar_operand, truth
 from ..scope import Scope
@@ -54,13 +55,11 @@ def _check_integer(ev: Evaluator, value: Any, where: ast.AST, name: str) -> None
 
 
 def _trip_count(start: Any, stop: Any, step: int) -> Any:
-    from .elements import difference
-
     if isinstance(start, float) or isinstance(stop, float):
         return unknown("float bound")
     if not isinstance(start, (int, Expr)) or not isinstance(stop, (int, Expr)):
         return unknown("bound")
-    span = difference(lift(stop), lift(start)) if step > 0 else difference(lift(start), lift(stop))
+    span = elements.difference(lift(stop), lift(start)) if step > 0 else elements.difference(lift(start), lift(stop))
     return plain(span) if abs(step) == 1 else plain(build.ceildiv(span, abs(step)))
 
 
@@ -177,9 +176,7 @@ def device_for(ev: Evaluator, node: ast.For, loop: LoopValue, scope: Scope) -> N
     elif loop.kind == "persistent":
         _persistent(ev, node, loop, scope)
     elif loop.kind == "thread_binding":
-        from ..statements import assign_target
-
-        assign_target(ev, node.target, bound_index(ev, loop), scope, bind=False)
+        statements.assign_target(ev, node.target, bound_index(ev, loop), scope, bind=False)
         ev.run(node.body, scope)
     else:
         _serial(ev, node, loop, scope)
@@ -204,15 +201,13 @@ def _loop_var(ev: Evaluator, name: str, like: Any, where: ast.AST) -> Var:
 
 
 def _serial(ev: Evaluator, node: ast.For, loop: LoopValue, scope: Scope) -> None:
-    from ..statements import assign_target
-
     builder = ev.builder
     assert builder is not None
     var = _loop_var(ev, _target_names(node)[0], loop.extents[0], node.target)
     builder.push()
     builder.enter("for")
     try:
-        assign_target(ev, node.target, var, scope, bind=False)
+        statements.assign_target(ev, node.target, var, scope, bind=False)
         _record_targets(ev, node, scope)
         _check_assigned(ev, node)
         ev.run(node.body, scope)
@@ -242,7 +237,7 @@ def _reassigned(node: ast.For) -> list[tuple[str, ast.AST]]:
     known: list[tuple[str, ast.AST]] | None = getattr(node, "tilec_reassigned", None)
     if known is None:
         names = set(_target_names(node)) - {"_"}
-        inside = [inner for statement in node.body for inner in ast.walk(statement) if isinstance(inner, (ast.Assign, ast.AugAssign))]
+        inside = [inner for statement in node.body for inner in (statement, *statements_within(statement)) if isinstance(inner, (ast.Assign, ast.AugAssign))]
         known = [(target.id, inner) for inner in inside for target in (inner.targets if isinstance(inner, ast.Assign) else [inner.target])
                  if isinstance(target, ast.Name) and target.id in names]
         node.tilec_reassigned = known  # type: ignore[attr-defined]
@@ -262,8 +257,6 @@ def _parallel(ev: Evaluator, node: ast.For, loop: LoopValue, scope: Scope) -> No
 
 def _box_variables(ev: Evaluator, node: ast.For, loop: LoopValue, names: list[str], scope: Scope, what: str) -> list[Var] | None:
     """Variables of a box of loops, bound in a frame of their own (closed by the caller); None if the names do not fit."""
-    from ..statements import assign_target
-
     single = not isinstance(node.target, (ast.Tuple, ast.List))
     if len(names) != len(loop.extents) and not single:
         ev.problem("python-iterate-device", f"{what} over {len(loop.extents)} extents yields {len(loop.extents)} indices, not {len(names)}", node.target)
@@ -273,7 +266,7 @@ def _box_variables(ev: Evaluator, node: ast.For, loop: LoopValue, names: list[st
     variables = [_loop_var(ev, name, extent, node.target) for name, extent in zip(names, loop.extents)]
     assert ev.builder is not None
     ev.builder.enter("for")
-    assign_target(ev, node.target, variables[0] if len(variables) == 1 and single else tuple(variables), scope, bind=False)
+    statements.assign_target(ev, node.target, variables[0] if len(variables) == 1 and single else tuple(variables), scope, bind=False)
     _record_targets(ev, node, scope)
     return variables
 
@@ -292,8 +285,6 @@ def _grid(ev: Evaluator, node: ast.For, loop: LoopValue, scope: Scope) -> None:
 
 def _persistent(ev: Evaluator, node: ast.For, loop: LoopValue, scope: Scope) -> None:
     """Waves over a flattened domain: tile ``wave * wave_size + index`` while it is inside."""
-    from ..statements import assign_target
-
     builder = ev.builder
     assert builder is not None
     total: Any = 1
@@ -309,7 +300,7 @@ def _persistent(ev: Evaluator, node: ast.For, loop: LoopValue, scope: Scope) -> 
     for extent in reversed(loop.extents):
         position.insert(0, rest % extent)
         rest = rest // extent
-    assign_target(ev, node.target, tuple(position) if len(position) > 1 else position[0], scope, bind=False)
+    statements.assign_target(ev, node.target, tuple(position) if len(position) > 1 else position[0], scope, bind=False)
     _record_targets(ev, node, scope)
     inner = trace_branch(ev, node.body, scope, "if")
     builder.leave()
@@ -381,3 +372,6 @@ def _iterate_object(ev: Evaluator, value: Any) -> Any:
     if isinstance(value, Class):
         return enum_members(ev, value) if value.is_enum else None
     return as_tuple(value) if value.cls.is_tuple else None
+
+from .. import statements  # noqa: E402  (they need the names above)
+from . import elements  # noqa: E402  (they need the names above)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 
+from ...source.nodes import walk
 from ...source.span import Span
 from ..evaluator import Evaluator
 
@@ -10,7 +11,9 @@ from ..evaluator import Evaluator
 def check_targets(ev: Evaluator, targets: list[ast.expr]) -> None:
     """Names, elements and tuples of them can be assigned; attributes and starred names cannot."""
     for target in targets:
-        for part in ast.walk(target):
+        if target.__class__ is ast.Name:
+            continue
+        for part in walk(target):
             if isinstance(part, ast.Starred):
                 ev.problem("python-syntax", "a starred name cannot be assigned inside a kernel; unpack by index or slice", part)
                 return

@@ -43,6 +43,7 @@ class Signature:
                 target.append(name)
                 if part.endswith("="):
                     self.optional.add(name)
+        self.required = tuple(p for p in (*self.positional, *self.keyword_only) if p not in self.optional)
 
 
 class Bound:
@@ -118,9 +119,7 @@ def known_names() -> list[str]:
 def call_api(ev: Evaluator, function: Api, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None) -> Any:
     load_all()
     if function.module in RECORDED:
-        from .forms import record_call
-
-        record_call(ev, function, args, kwargs, node)
+        forms.record_call(ev, function, args, kwargs, node)
     entry = HANDLERS.get((function.module, function.name))
     if entry is None:
         return _unsupported(ev, function, args, kwargs, node)
@@ -152,13 +151,19 @@ def bind(ev: Evaluator, name: str, signature: Signature, args: list[Any], kwargs
     for keyword in node.keywords if node is not None else ():
         if keyword.arg is not None:
             bound.nodes[keyword.arg] = keyword.value
-    required = [p for p in (*signature.positional, *signature.keyword_only) if p not in signature.optional]
-    return None if any(p not in bound.values for p in required) else bound
+    values = bound.values
+    for parameter in signature.required:
+        if parameter not in values:
+            return None
+    return bound
 
 
 def _argument_nodes(node: ast.Call | None, count: int) -> list[Any]:
-    if node is None or len(node.args) != count or any(isinstance(a, ast.Starred) for a in node.args):
+    if node is None or len(node.args) != count:
         return [None] * count
+    for argument in node.args:
+        if argument.__class__ is ast.Starred:
+            return [None] * count
     return list(node.args)
 
 
@@ -188,4 +193,4 @@ def subscript_api(ev: Evaluator, base: Api, index: Any, node: ast.Subscript) -> 
         return strided_from_subscript(ev, index, node)
     return unknown(f"T.{base.name}[...]")
 
-
+from . import forms  # noqa: E402  (they need the names above)
