@@ -66,7 +66,7 @@ def _dispatch(arguments: list[str]) -> int:
     gc.disable()  # loading a command makes many objects and no garbage: collecting would take a fifth of the start
     parser = _parser(name if name in COMMANDS else None)
     gc.freeze()
-    gc.set_threshold(150_000, 20, 20)  # a syntax tree is tens of thousands of objects and no garbage
+    gc.set_threshold(400_000, 20, 20)  # a syntax tree is tens of thousands of objects and no garbage
     gc.enable()
     options = parser.parse_args(arguments)
     if not hasattr(options, "execute"):

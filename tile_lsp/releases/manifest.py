@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import history
 from .history import Replacement
@@ -94,6 +94,13 @@ class Manifest:
     def replacement(self, name: str) -> Replacement | None:
         """What to write instead of a name that this release lacks."""
         return history.replacement(name, self.has)
+
+    def clean_calls(self) -> set[Any]:
+        return self._clean_calls
+
+    @cached_property
+    def _clean_calls(self) -> set[Any]:
+        return set()
 
     @cached_property
     def position(self) -> tuple[tuple[int, ...], int, int]:

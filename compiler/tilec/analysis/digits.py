@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..ir.affine import linear
@@ -39,6 +39,7 @@ class Part:
 class DigitSum:
     parts: tuple[Part, ...]
     constant: int = 0
+    _digits: dict[tuple[int, int | None], DigitSum | None] | None = field(default=None, init=False, compare=False)
 
     @property
     def largest(self) -> int:
@@ -51,7 +52,16 @@ class DigitSum:
         return DigitSum(self.parts + other.parts, self.constant + other.constant)
 
     def digit(self, stride: int, extent: int | None) -> DigitSum | None:
-        """``(self // stride) % extent`` (no modulus with None), or None where carries cannot be excluded."""
+        """``(self // stride) % extent`` (no modulus with None), or None where carries cannot be excluded. Kept: the same are asked again."""
+        known = self._digits
+        if known is None:
+            known = self._digits = {}
+        key = (stride, extent)
+        if key not in known:
+            known[key] = self._digit(stride, extent)
+        return known[key]
+
+    def _digit(self, stride: int, extent: int | None) -> DigitSum | None:
         top = 0 if extent is None else stride * extent
         middle: list[Part] = []
         low = self.constant % stride  # the greatest value of what lies below the digit

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 THREAD, REGISTER = "thread", "register"
@@ -37,6 +38,14 @@ class FragmentLayout:
     shape: tuple[int, ...]
     digits: tuple[Digit, ...]
     replicas: tuple[Replica, ...] = ()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Kept: layouts are keys of what inference has worked out."""
+        return hash((self.shape, self.digits, self.replicas))
 
     def thread_of(self, index: Sequence[Any], replica: Any = 0) -> Any:
         """Thread number of an element (ints or expressions); ``replica`` counts the copies."""

@@ -13,7 +13,7 @@ from typing import Any
 from ..ir.buffer import Buffer
 from ..ir.build import const_int
 from ..ir.expr import Var
-from .digits import replicated
+from .digits import DigitSum, replicated
 from .layout import FragmentLayout
 from .placement import (
     FINE,
@@ -94,6 +94,7 @@ class Inference:
         self.products = products
         self.vectors = vectors
         self._settled: dict[Any, tuple[Any, bool]] = {}
+        self._threads: dict[tuple[FragmentLayout, int], tuple[Any, DigitSum | None]] = {}
         self._contained: dict[tuple[FragmentLayout, FragmentLayout], bool | None] = {}
         self.written = written  # a layout value in digits, or None
         self.state = State(dict(given))
@@ -286,8 +287,15 @@ class Inference:
         if (small, large) not in self._contained:
             space = Space([(Var("int32", None, "i", "loop"), e) for e in small.shape], (), {})
             own = space.own()
-            self._contained[small, large] = contains(thread_sum(small, own), large, own)
+            self._contained[small, large] = contains(self._thread(small, own), large, own)
         return self._contained[small, large]
+
+    def _thread(self, layout: FragmentLayout, indices: Any) -> DigitSum | None:
+        """:func:`thread_sum`, kept: the starts that are tried share most layouts."""
+        key = (layout, id(indices))
+        if key not in self._threads:
+            self._threads[key] = (indices, thread_sum(layout, indices))
+        return self._threads[key][1]
 
     def _doubtful(self, op: Operator, state: State) -> list[tuple[Buffer, FragmentLayout | None]]:
         state.doubt = True
@@ -439,7 +447,7 @@ class Inference:
         found = (layout, []) if op.is_common(main) else loop_of_buffer(layout, main.sums, op.space)
         if found is None or found[1] or main.buffer in state.walked or thread_shape(found[0]) != FINE:
             return False
-        runs = thread_sum(found[0], op.space.own())
+        runs = self._thread(found[0], op.space.own())
         return all(contains(runs, held, a.sums) for a in reads if (held := state.layouts[a.buffer]) is not None)
 
     def _settle(self, op: LoopOp, chosen: tuple[FragmentLayout, list[int]], source: Buffer | None,
@@ -498,11 +506,11 @@ class Inference:
         layout, serial = chosen
         own = op.space.own()
         source_access = self._access(op, source)
-        runs = thread_sum(layout, own)
+        runs = self._thread(layout, own)
         if serial and source_access is not None:  # the threads of the source's elements, serial variables included
             known = state.layouts[source_access.buffer]
             assert known is not None
-            runs = thread_sum(known, source_access.sums)
+            runs = self._thread(known, source_access.sums)
         for a in op.accesses:
             held = state.layouts.get(a.buffer)
             if held is None:
@@ -521,7 +529,7 @@ class Inference:
                     state.doubt = True
                     continue
                 forward = contains(runs, held, a.sums)
-                back = contains(thread_sum(held, a.sums), layout, own)
+                back = contains(self._thread(held, a.sums), layout, own)
                 if forward is False or back is False:
                     raise self._mismatch(op, a, source, serial, state, layout)
                 if forward is None or back is None:

@@ -23,6 +23,7 @@ class Space(LoopDigits):
         super().__init__([v for v, _ in every], FragmentLayout(tuple(e for _, e in every), base), Ranges())
         self.loop_rank = len(loop)
         self.lets = lets
+        self._own: list[DigitSum] | None = None
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -38,7 +39,9 @@ class Space(LoopDigits):
 
     def own(self) -> list[DigitSum]:
         """The loop's variables themselves."""
-        return [DigitSum((Part(1, d.extent, d),)) for d in self.layout.digits[: self.loop_rank]]
+        if self._own is None:
+            self._own = [DigitSum((Part(1, d.extent, d),)) for d in self.layout.digits[: self.loop_rank]]
+        return self._own
 
 
 def thread_sum(layout: FragmentLayout, indices: Sums) -> DigitSum | None:

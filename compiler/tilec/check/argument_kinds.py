@@ -13,6 +13,7 @@ from .diagnostic import Diagnostic
 from .registry import BY_NAME
 from .settings import OFF, Settings
 
+_MOST_KEPT = 20_000
 _DTYPE_ARGUMENT = _SCALAR | choice("inf", "-inf", "nan")  # T.float32("inf")
 
 
@@ -21,7 +22,9 @@ def check_kinds(calls: Iterable[Any], api: Api, settings: Settings, program: Any
     severity = settings.severity(data, data.severity)
     if severity == OFF or not settings.wants(data):
         return
-    clean: set[Any] = set()
+    clean = api.clean_calls()
+    if len(clean) > _MOST_KEPT:  # a server runs for days
+        clean.clear()
     for call in calls:
         shape = (call.module, call.name, call.positional, call.keywords)
         if shape in clean:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ..ir.buffer import Buffer, Region
 from ..ir.build import const_int
@@ -17,6 +18,7 @@ from ..source.span import Span
 from ..target.chips import MAX_THREADS
 
 BITWISE = {"bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>"}
+T = TypeVar("T")
 READ, WRITE, OPAQUE = "read", "write", "opaque"  # opaque: touched in a way nothing is known about
 
 
@@ -87,6 +89,7 @@ class Facts:
     bitwise: list[tuple[Place, Expr]] = field(default_factory=list)
     divisions: list[tuple[Place, Expr]] = field(default_factory=list)  # // and %, and negations (of which T.ceildiv is made)
     has_unsupported: bool = False
+    _memory: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, program: TileProgram) -> Facts:
@@ -100,6 +103,12 @@ class Facts:
             return self.by_op.get(names[0], [])
         found = [p for name in dict.fromkeys(names) for p in self.by_op.get(name, ())]
         return sorted(found, key=lambda p: p.order)
+
+    def remembered(self, key: Any, make: Callable[[], T]) -> T:
+        """What several rules work out of the same program, made once. What depends on the target has it in its key."""
+        if key not in self._memory:
+            self._memory[key] = make()
+        return self._memory[key]  # type: ignore[no-any-return]
 
     def is_opaque(self, buffer: Buffer) -> bool:
         return any(a.kind == OPAQUE for a in self.storage_uses.get(buffer.storage(), ()))

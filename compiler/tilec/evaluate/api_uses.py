@@ -26,7 +26,9 @@ def find_api_uses(source: SourceFile, scope: Scope | None) -> list[ApiUse]:
 
     Code that asks first (``hasattr``, a version test, ``try``/``except AttributeError``) is left out.
     """
-    return [use for statement in source.tree.body for use in _uses_of(source, scope, statement)]
+    names = scope.names if scope is not None else {}
+    telling = {"tilelang", *(name for name, value in names.items() if isinstance(value, (Module, Api)))}
+    return [use for s in source.tree.body if not telling.isdisjoint(source.words(s)) for use in _uses_of(source, names, s)]
 
 
 @dataclass
@@ -37,9 +39,8 @@ class _Seen:
     meanings: dict[str, Any] = field(default_factory=dict)
 
 
-def _uses_of(source: SourceFile, scope: Scope | None, statement: ast.stmt) -> list[ApiUse]:
+def _uses_of(source: SourceFile, names: dict[str, Any], statement: ast.stmt) -> list[ApiUse]:
     seen = source.remembered("api uses", statement, _Seen)
-    names = scope.names if scope is not None else {}
     if not seen.meanings or any(_meaning(names.get(n)) != meaning for n, meaning in seen.meanings.items()):
         finder = _Finder(source, names)
         finder.statement(statement)

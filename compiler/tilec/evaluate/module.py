@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ..source.file import SourceFile
@@ -94,20 +94,16 @@ def _words(texts: tuple[str, ...]) -> set[str]:
 
 def _package_roots(path: str) -> tuple[str, ...]:
     """The folders above the file's packages and the project's root: where absolute imports start."""
-    folder = Path(path).resolve().parent if path else Path()
+    folder = os.path.dirname(os.path.realpath(path)) if path else ""
     roots: list[str] = []
-    try:
-        current = folder
-        while (current / "__init__.py").is_file() and current.parent != current:
-            current = current.parent
-            roots.append(str(current))
-        while current.parent != current:
-            if any((current / marker).exists() for marker in ("pyproject.toml", "setup.py", ".git")):
-                roots += [str(current), str(current / "src")]
-                break
-            current = current.parent
-    except OSError:
-        return tuple(roots)
+    while os.path.isfile(os.path.join(folder, "__init__.py")) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+        roots.append(folder)
+    while os.path.dirname(folder) != folder:
+        if any(os.path.exists(os.path.join(folder, marker)) for marker in ("pyproject.toml", "setup.py", ".git")):
+            roots += [folder, os.path.join(folder, "src")]
+            break
+        folder = os.path.dirname(folder)
     return tuple(dict.fromkeys(roots))
 
 

@@ -214,4 +214,4 @@ def has_unknown(e: Any) -> bool:
     """Whether something in the expression is not known. Anything else than an expression is known."""
     if isinstance(e, (Const, Var)) or not isinstance(e, Expr):
         return False
-    return isinstance(e, Unknown) or any([has_unknown(x) for x in e.children()])
+    return isinstance(e, Unknown) or any(has_unknown(x) for x in e.children())

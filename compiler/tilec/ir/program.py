@@ -31,9 +31,12 @@ class TileProgram:
     instance: str = ""
     path: str = ""
     attrs: dict[str, Any] = field(default_factory=dict)
+    _launches: tuple[Body, list[Launch]] | None = field(default=None, init=False, repr=False)  # of the body as it was
 
     def launches(self) -> list[Launch]:
-        return [s for s in walk(self.body) if isinstance(s, Launch)]
+        if self._launches is None or self._launches[0] is not self.body:
+            self._launches = self.body, [s for s in walk(self.body) if isinstance(s, Launch)]
+        return list(self._launches[1])
 
     def statements(self):
         return walk(self.body)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from functools import cached_property
 from typing import TypeVar
@@ -11,6 +12,7 @@ from .parse import ParseResult, parse
 from .span import Span
 
 T = TypeVar("T")
+_WORD = re.compile(r"[^\W\d]\w*")
 
 
 class SourceFile:
@@ -59,6 +61,12 @@ class SourceFile:
         if key not in self._memory:
             self._memory[key] = make()
         return self._memory[key]  # type: ignore[return-value]
+
+    def words(self, statement: ast.stmt) -> frozenset[str]:
+        """Every word in the text of a statement, its decorators included: it uses no other names."""
+        first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
+        lines = self.lines[first - 1:statement.end_lineno]
+        return self.remembered("words", statement, lambda: frozenset(_WORD.findall("\n".join(lines))))
 
     @property
     def tree(self) -> ast.Module:

@@ -64,6 +64,10 @@ class Gemm:
 
 def gemms(ctx: RuleContext) -> list[Gemm]:
     """The calls whose operands are matrices and whose transposition is known."""
+    return ctx.facts.remembered("gemms", lambda: _find_gemms(ctx))
+
+
+def _find_gemms(ctx: RuleContext) -> list[Gemm]:
     found = []
     for place in ctx.facts.ops(*GEMMS):
         op = place.stmt

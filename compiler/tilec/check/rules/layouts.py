@@ -25,20 +25,14 @@ POLICY = {"square": "Square", "full_row": "FullRow", "full_col": "FullCol"}
 
 def fragment_models(ctx: RuleContext) -> list[FragmentModel]:
     """Made once a program, for all targets."""
-    found = ctx.facts.__dict__.get("fragment_models")
-    if found is None:
-        found = ctx.facts.__dict__["fragment_models"] = models(ctx.program)
-    return found
+    return ctx.facts.remembered("fragment models", lambda: models(ctx.program))
 
 
 def outcomes(ctx: RuleContext) -> list[tuple[FragmentModel, Outcome]]:
     if ctx.target is None or ctx.program.attrs.get("origin") == "autotune":
         return []  # a tuner tries configurations, and leaves out those without layouts
-    kept = ctx.facts.__dict__.setdefault("fragment_outcomes", {})
-    if ctx.target.name not in kept:
-        found = [(m, m.infer(ctx.target)) for m in fragment_models(ctx)]
-        kept[ctx.target.name] = [(m, o) for m, o in found if o is not None]
-    return kept[ctx.target.name]
+    target = ctx.target
+    return ctx.facts.remembered(("fragment outcomes", target.name), lambda: [(m, o) for m in fragment_models(ctx) if (o := m.infer(target)) is not None])
 
 
 @rule(

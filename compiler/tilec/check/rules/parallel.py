@@ -94,6 +94,10 @@ def parallel_local_index(ctx: RuleContext):
 
 def fragment_accesses(ctx: RuleContext) -> dict[tuple[int, int], list[Access]]:
     """Element accesses to fragments, by outermost parallel loop and fragment."""
+    return ctx.facts.remembered("fragment accesses", lambda: _find_fragment_accesses(ctx))
+
+
+def _find_fragment_accesses(ctx: RuleContext) -> dict[tuple[int, int], list[Access]]:
     found: dict[tuple[int, int], list[Access]] = {}
     for buffer in ctx.facts.allocations(FRAGMENT):
         for access in ctx.facts.uses.get(buffer, ()):

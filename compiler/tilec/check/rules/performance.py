@@ -120,11 +120,7 @@ class Spread:
 
 
 def spreads(ctx: RuleContext) -> list[Spread]:
-    kept = ctx.facts.__dict__.get("spread_loops")
-    if kept is None:
-        kept = [s for s in (_spread(p) for p in ctx.facts.places) if s is not None]
-        ctx.facts.__dict__["spread_loops"] = kept
-    return kept
+    return ctx.facts.remembered("spread loops", lambda: [s for p in ctx.facts.places if (s := _spread(p)) is not None])
 
 
 def _spread(place: Place) -> Spread | None:

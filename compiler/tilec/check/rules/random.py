@@ -3,9 +3,7 @@ declares."""
 
 from __future__ import annotations
 
-from ...ir.expr import Call
-from ...ir.expr import walk as walk_expr
-from ...ir.stmt import If, expressions
+from ...ir.stmt import If
 from ..context import RuleContext
 from ..facts import Place
 from ..registry import rule
@@ -16,24 +14,20 @@ _DRAWS = ("rng_rand", "rng_rand_float")
 @rule("rng-init")
 def rng_init(ctx: RuleContext):
     starts = ctx.facts.ops("rng_init")
-    for place in ctx.facts.places:
-        for top in expressions(place.stmt):
-            for e in walk_expr(top):
-                if not isinstance(e, Call) or e.op not in _DRAWS:
-                    continue
-                before = [s for s in starts if s.order < place.order]
-                if not before:
-                    where = ("T.rng_init comes too late", starts[0].stmt.span if starts else None)
-                    yield ctx.report(
-                        f"T.{e.op} draws before T.rng_init has set up the generator", e.span or place.stmt.span, where
-                    )
-                elif not any(_in_scope(s, place) for s in before):
-                    yield ctx.report(
-                        f"T.{e.op} draws from a generator that was set up inside a branch or loop which has ended; "
-                        "T.rng_init belongs before it",
-                        e.span or place.stmt.span,
-                        ("T.rng_init", before[0].stmt.span),
-                    )
+    for place, e in ctx.facts.calls:
+        if e.op not in _DRAWS:
+            continue
+        before = [s for s in starts if s.order < place.order]
+        if not before:
+            where = ("T.rng_init comes too late", starts[0].stmt.span if starts else None)
+            yield ctx.report(f"T.{e.op} draws before T.rng_init has set up the generator", e.span or place.stmt.span, where)
+        elif not any(_in_scope(s, place) for s in before):
+            yield ctx.report(
+                f"T.{e.op} draws from a generator that was set up inside a branch or loop which has ended; "
+                "T.rng_init belongs before it",
+                e.span or place.stmt.span,
+                ("T.rng_init", before[0].stmt.span),
+            )
 
 
 def _in_scope(start: Place, use: Place) -> bool:

@@ -5,7 +5,6 @@ It goes by names and ignores the order of statements, so it keeps too much rathe
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +17,6 @@ from ..scope import Scope
 from ..values import BoundMethod, Class, Compiled, Function, HostObject, Instance, Partial
 from .effects import Effects, definition_effects, header_effects, is_plain_test, repeats
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _ALWAYS = (*_DEFINITIONS, ast.Import, ast.ImportFrom, ast.Return, ast.Global, ast.Nonlocal, ast.Match)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -51,7 +49,6 @@ class Slicer:
     def __init__(self, source: SourceFile, definitions: Iterable[KernelDefinition], extra: Iterable[str] = ()):
         self.source = source
         self._extra = set(extra)
-        self._words: dict[ast.stmt, frozenset[str]] = {}
         self._effects: dict[ast.stmt, Effects] = {}
         self._repeats: dict[ast.For, bool] = {}
         self._plans: dict[tuple[ast.AST, frozenset[str], frozenset[str]], Plan | None] = {}
@@ -91,11 +88,7 @@ class Slicer:
 
     def words(self, statement: ast.stmt, source: SourceFile | None = None) -> frozenset[str]:
         """Every word in the text of a statement."""
-        if statement not in self._words:
-            first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
-            lines = (source or self.source).lines[first - 1:statement.end_lineno]
-            self._words[statement] = frozenset(_WORD.findall("\n".join(lines)))
-        return self._words[statement]
+        return (source or self.source).words(statement)
 
     def effects(self, statement: ast.stmt, source: SourceFile) -> Effects:
         found = self._effects.get(statement)
