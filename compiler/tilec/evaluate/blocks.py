@@ -2,13 +2,12 @@
 from __future__ import annotations
 
 import ast
-import sys
 
 _BLOCKS = {
     kind: tuple(name for name in ("body", "handlers", "orelse", "finalbody", "cases") if name in kind._fields)
     for kind in (
         ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Match,
-        ast.Try, ast.ExceptHandler, ast.match_case, *([ast.TryStar] if sys.version_info >= (3, 11) else [])
+        ast.Try, ast.ExceptHandler, ast.match_case, *filter(None, [getattr(ast, "TryStar", None)]),  # since Python 3.11
     )
 }
 

@@ -11,7 +11,7 @@ _fields: dict[type, tuple[str, ...]] = {ast.Constant: (), ast.Global: (), ast.No
 
 
 def _fields_of(kind: type) -> tuple[str, ...]:
-    names = tuple(name for name in kind._fields if name not in _NO_NODES)
+    names = tuple(name for name in kind._fields if name not in _NO_NODES)  # type: ignore[attr-defined]
     _fields[kind] = names
     return names
 

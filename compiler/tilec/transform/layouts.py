@@ -14,7 +14,7 @@ from ..ir.build import binary, const_int
 from ..ir.expr import Expr, Load, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
-from ..ir.stmt import Alloc, Body, Launch, Parallel, Role, Stmt, Store, TileOp, bodies, expressions
+from ..ir.stmt import Alloc, Body, For, Launch, Parallel, Role, Stmt, Store, TileOp, bodies, expressions
 from ..ir.stmt import walk as walk_statements
 from .context import LaunchState, PassContext
 from .expand import over_tile
@@ -289,7 +289,7 @@ def loop_ranges(loop: Parallel) -> Ranges:
     for var, extent in zip(loop.vars, loop.extents):
         ranges.set_extent(var, extent)
     for s in walk_statements(loop.body):
-        if hasattr(s, "var") and hasattr(s, "extent"):
+        if isinstance(s, For):
             ranges.set_extent(s.var, s.extent, s.start, s.step)
     return ranges
 
