@@ -111,10 +111,6 @@ class Evaluator:
         return functions.run_function(self, function, scope)
 
 
-# isort: off  (the parts need the classes above, and most of them the expressions)
-from . import (  # noqa: E402
-    calls,
-    expressions,
-    functions,
-    statements,
-)
+# The parts need the classes above, and most of them the expressions, which come first.
+from . import expressions  # noqa: E402  # isort: skip
+from . import calls, functions, statements  # noqa: E402  # isort: skip

@@ -511,7 +511,7 @@ _HANDLERS: dict[type, Any] = {
     ast.Yield: _await, ast.YieldFrom: _await,
 }
 
-# isort: off  (the parts need the names above, and each other in this order)
+# The parts need the names above.
 from . import calls, comprehensions, functions  # noqa: E402
 from .attributes import get_attribute  # noqa: E402
 from .python import torch_model  # noqa: E402
