@@ -12,6 +12,7 @@ from tilec.check.checker import check_analysis
 from tilec.check.diagnostic import Diagnostic
 from tilec.evaluate import analyse, instantiate
 from tilec.source.file import SourceFile
+from tilec.source.shared import shared_source
 from tilec.target import chips
 
 from ...ide.document import MAX_CHARACTERS, Document
@@ -73,7 +74,7 @@ def _source(name: str, text: str) -> SourceFile:
     document = Document(name, text)
     if not document.readable:
         raise Unreadable(name, f"is too big to be a kernel's source: {len(text)} characters, the limit is {MAX_CHARACTERS}")
-    return SourceFile(name, document.normalized)
+    return shared_source(name, document.normalized)
 
 
 def _check(source: SourceFile, plan: Plan, read: Any) -> FileResult:

@@ -61,7 +61,10 @@ class Slicer:
     def learn(self, definitions: Iterable[KernelDefinition]) -> None:
         """More kernels are known: what was left out before may lead to them."""
         known = list(definitions)
-        self._nodes = {d.node for d in known}
+        nodes = {d.node for d in known}
+        if nodes == self._nodes and known:
+            return
+        self._nodes = nodes
         self._terminal = frozenset(d.name for d in known)
         outer = {getattr(d.outermost, "name", d.name) for d in known}
         self._leading = self._names_leading_to({*self._terminal, *outer, *self._functions_with("global")})
