@@ -439,3 +439,26 @@ def best(N):
     return AutoTuner.from_kernel(kernel=kernel, configs=somewhere_else(N)).run()
 '''
     assert diagnostics("from tilelang.autotuner import AutoTuner\nfrom configs import somewhere_else\n" + text) == []
+
+
+def test_a_name_that_becomes_a_macro_later_is_none_before():
+    """As cells of a notebook do: the kernel of one is replaced by the macro of another."""
+    kernel = '''
+@tilelang.jit
+def add_one(A):
+    N = T.const("N")
+    A: T.Tensor[[N], T.float32]
+    with T.Kernel(T.ceildiv(N, 128), threads=128) as bx:
+        for i in T.Parallel(128):
+            A[bx * 128 + i] = A[bx * 128 + i] + 1
+
+
+add_one(torch.empty(1024, device="cuda"))
+'''
+    macro = '''
+@T.macro
+def add_one(x):
+    return x + 1
+'''
+    assert diagnostics("import torch\nimport tilelang\n" + kernel + macro) == []
+    assert [d.name for d in diagnostics(macro + "\n\nadd_one(2)\n")] == ["macro-outside"]

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..source.file import SourceFile
 from ..source.mentions import mentions_language
+from ..source.nodes import walk
 from .api_uses import find_api_uses
 from .borrowed import borrow
 from .definitions import KernelDefinition, KernelInstance, find_definitions
@@ -159,7 +160,18 @@ def _stray(ev: Evaluator, call: ast.expr, name: str, scope: Scope) -> str | None
     if (name == "Kernel" or name.startswith("alloc_")) and ev.eval(call.func, scope) == Api("tilelang.language", name):
         return "kernel-usage" if name == "Kernel" else "alloc-outside-kernel"
     called = scope.names.get(name) if isinstance(call.func, ast.Name) else None
-    return "macro-outside" if isinstance(called, Function) and called.kind == "macro" else None
+    is_macro = isinstance(called, Function) and called.kind == "macro" and called.node.lineno < call.lineno
+    return "macro-outside" if is_macro and _is_bound_once(ev.source, name) else None
+
+
+def _is_bound_once(source: SourceFile, name: str) -> bool:
+    """Whether a name of the module has one meaning; at its end it may stand for something else than at a call before."""
+    bound = [n for n in walk(source.tree) if name in (getattr(n, "name", None), getattr(n, "asname", None)) or _stores(n, name)]
+    return len(bound) == 1
+
+
+def _stores(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
 
 
 def _called_name(call: ast.expr) -> str:
