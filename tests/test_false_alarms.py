@@ -462,3 +462,25 @@ def add_one(x):
 '''
     assert diagnostics("import torch\nimport tilelang\n" + kernel + macro) == []
     assert [d.name for d in diagnostics(macro + "\n\nadd_one(2)\n")] == ["macro-outside"]
+
+
+def test_dimensions_of_a_matched_buffer_are_dimensions():
+    text = '''
+import tilelang
+@tilelang.jit
+def fill(A: T.ptr, is_2d=False):
+    if is_2d:
+        M, N = T.const("M, N")
+        A = T.match_buffer(A, [M, N], T.float32)
+        with T.Kernel(1) as _:
+            A[0, 0] = 1.0
+    else:
+        L = T.const("L")
+        A = T.match_buffer(A, [L], T.float32)
+        with T.Kernel(1) as _:
+            A[0] = 1.0
+
+
+fill(torch.randn(64, 96, device="cuda"), is_2d=True)
+'''
+    assert diagnostics("import torch\n" + text) == []

@@ -42,6 +42,8 @@ for _name in ("alloc_buffer", "decl_buffer", "sblock_alloc_buffer"):
 def match_buffer(ev: Evaluator, b: Bound) -> Any:
     """A tensor parameter that the signature names by its handle only."""
     builder, shape = ev.builder, shape_argument(ev, b)
+    if builder is not None and b["param"] not in builder.params:
+        builder.attrs["unknown_params"] = True
     if builder is None or shape is None or b["param"] not in builder.params:
         return unknown("T.match_buffer")
     made = Buffer(builder.unique(b["param"].name), shape, _dtype(b), GLOBAL, b.span, attrs={"unnamed": True})
