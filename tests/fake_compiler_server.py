@@ -25,7 +25,10 @@ class FakeBackend:
             if report is not None:
                 report(step)
             await asyncio.sleep(0.2 if "run_slowly" not in request["text"] else 20)
-        return {"ok": True, "target": request["target"] or "cpu", "max_abs_err": 4.9e-4, "latency_ms": {"median": 0.195}, "error": None}
+        if "fail_at_the_copy" in request["text"]:
+            line = next(n for n, text in enumerate(request["text"].split("\n"), 1) if "T.copy(C_local" in text)
+            return {"ok": False, "target": "cpu", "max_abs_err": 3.0, "error": "C[3, 5], which is 2; expected 5.", "place": [line, 13]}
+        return {"ok": True, "instance": request["instance"], "against": request["against"], "target": request["target"] or "cpu", "max_abs_err": 4.9e-4, "latency_ms": {"median": 0.195}, "error": None}
 
     def close(self):
         pass

@@ -35,10 +35,12 @@ def _make_client() -> LanguageClient:
     return client
 
 
-async def begin(client: LanguageClient, root: Path, encodings=None, **options) -> types.InitializeResult:
+async def begin(client: LanguageClient, root: Path, encodings=None, pull=False, **options) -> types.InitializeResult:
     capabilities = client_capabilities("visual-studio-code")
     if encodings is not None:
         capabilities.general = types.GeneralClientCapabilities(position_encodings=encodings)
+    if pull:
+        capabilities.text_document.diagnostic = types.DiagnosticClientCapabilities()
     return await client.initialize_session(types.InitializeParams(
         capabilities=capabilities, root_uri=root.as_uri(), workspace_folders=[types.WorkspaceFolder(uri=root.as_uri(), name="root")],
         initialization_options={"runTarget": "cpu", "tilelangVersion": "0.1.15", **options}))

@@ -27,8 +27,11 @@ def serve(tcp: str | None = None, log_file: str | None = None, log_level: str = 
     gc.set_threshold(200_000, 20, 100)
     server = create()
     if tcp is None:
-        server.start_io()
-        return 0
+        try:
+            server.start_io()
+        except (ValueError, OSError) as error:  # the client has closed its ends before we noticed that it left
+            logging.getLogger("tile_lsp").info("the connection ended: %s", error)
+        return 0 if server.protocol._shutdown else 1  # as the protocol wants it of an exit without a shutdown
     host, _, port = tcp.rpartition(":")
     if not port.isdecimal() or not 0 < int(port) < 65536:
         print(f"tile-lsp: --tcp {tcp}: expected [HOST:]PORT with a port between 1 and 65535, such as --tcp 127.0.0.1:8765", file=sys.stderr)
