@@ -44,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ[DEBUG_VARIABLE] = "1"  # for child processes too
     try:
         code = _dispatch(arguments)
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # the language server's client takes it along
+            sys.stdout.flush()
         return code
     except KeyboardInterrupt:
         return INTERRUPTED
