@@ -15,7 +15,7 @@ NEOVIMS = {"0.7": Path("/usr/bin/nvim"), "0.11": EDITORS / "neovim" / "bin" / "n
 
 @pytest.mark.editor
 @pytest.mark.parametrize("version", NEOVIMS)
-def test_diagnostics_hover_lens_and_run(version, tmp_path):
+def test_diagnostics_hover_lens_run_and_lowered_code(version, tmp_path):
     program = NEOVIMS[version]
     if not program.is_file():
         pytest.skip(f"{program} is not installed (tests/editors/install-neovim.sh)")

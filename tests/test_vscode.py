@@ -42,7 +42,7 @@ def drive(script: str, tmp_path: Path) -> str:
 
 @pytest.mark.editor
 def test_through_the_api(tmp_path):
-    assert "5 passed, 0 failed" in drive("api.mjs", tmp_path)
+    assert "10 passed, 0 failed" in drive("api.mjs", tmp_path)
 
 
 @pytest.mark.editor

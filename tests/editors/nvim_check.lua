@@ -1,6 +1,7 @@
 -- Real Neovim, headless: diagnostics, hover with CUDA, code lenses, a run and its result.
 -- Usage: SERVER_CMD="tile-lsp serve" timeout 120 nvim --clean --headless -n FILE -S nvim_check.lua
--- Works with Neovim 0.7.2 (Debian 12; vim.lsp.start_client) and >= 0.11 (vim.lsp.config and vim.lsp.enable).
+-- Uses the plugin of editors/neovim, with Neovim 0.7.2 (Debian 12) as well as 0.11.
+
 -- Exit status: 0 when every check passed, 1 otherwise.
 local NAME = 'tile_lsp'
 local TIMEOUT = 60000
@@ -16,17 +17,14 @@ end
 
 local function start(bufnr)
   local cmd = vim.split(assert(os.getenv('SERVER_CMD'), 'SERVER_CMD is not set'), ' ', { plain = true })
-  local root = vim.fn.fnamemodify(vim.api.nvim_buf_get_name(bufnr), ':h')
-  local options = { runTarget = 'cpu' }
-  if vim.lsp.config and vim.lsp.enable then               -- Neovim >= 0.11
-    vim.opt.runtimepath:append(assert(os.getenv('NEOVIM_CONFIG'), 'NEOVIM_CONFIG is not set'))  -- editors/neovim, as users have it
-    vim.lsp.config(NAME, { cmd = cmd, root_dir = root, init_options = options })
-    vim.lsp.enable(NAME)
-    return wait('the client', function() return vim.lsp.get_clients({ bufnr = bufnr, name = NAME })[1] end)
-  end
-  local id = assert(vim.lsp.start_client({ name = NAME, cmd = cmd, root_dir = root, init_options = options }), 'start_client failed')
-  assert(vim.lsp.buf_attach_client(bufnr, id), 'attach failed')
-  return vim.lsp.get_client_by_id(id)
+  vim.opt.runtimepath:append(assert(os.getenv('NEOVIM_CONFIG'), 'NEOVIM_CONFIG is not set'))  -- editors/neovim, as users have it
+  vim.g.mapleader = ' '
+  require('tile_lsp').setup({ cmd = cmd, settings = { runTarget = 'cpu' } })
+  return wait('the client', function()
+    for _, c in ipairs((vim.lsp.get_clients or vim.lsp.get_active_clients)()) do
+      if c.name == NAME and vim.lsp.buf_is_attached(bufnr, c.id) then return c end
+    end
+  end)
 end
 
 local function line_of(bufnr, text)
@@ -93,7 +91,16 @@ local function lens_titles(bufnr)
   return table.concat(titles, ' | ')
 end
 
-local function check_lenses(bufnr, client)
+local function marks_of(bufnr, namespace)
+  local ns = vim.api.nvim_get_namespaces()[namespace]
+  local found = {}
+  for _, m in ipairs(ns and vim.api.nvim_buf_get_extmarks(bufnr, ns, 0, -1, { details = true }) or {}) do
+    for _, p in ipairs(m[4].virt_text or {}) do table.insert(found, p[1]) end
+  end
+  return table.concat(found, '|')
+end
+
+local function check_lenses(bufnr)
   refresh(bufnr)
   wait('code lenses', function() return lens_titles(bufnr):find('▶ Run', 1, true) end)
   local shown = wait('the virtual text', function()
@@ -121,6 +128,46 @@ local function check_lenses(bufnr, client)
     return lens_titles(bufnr):match('✓ max err [^|]*')
   end)
   say('lens: ' .. result)
+  local shown_result = wait('the result as virtual text', function() return marks_of(bufnr, 'tile_lsp_results'):match('✓ max err [^|]*') end)
+  say('virtual text: ' .. shown_result)
+end
+
+local function check_lowered(bufnr)
+  local row = line_of(bufnr, 'T.gemm')
+  local source = vim.api.nvim_get_current_win()
+  vim.api.nvim_win_set_cursor(source, { row, 20 })
+  vim.cmd('TileLowered cuda')
+  local lowered = wait('the split', function()
+    for _, w in ipairs(vim.api.nvim_list_wins()) do
+      local b = vim.api.nvim_win_get_buf(w)
+      if vim.bo[b].filetype == 'cuda' then return b end
+    end
+  end)
+  local window = vim.fn.bufwinid(lowered)
+  assert(table.concat(vim.api.nvim_buf_get_lines(lowered, 0, -1, false), '\n'):find('__global__', 1, true), 'no CUDA in the split')
+  assert(not vim.bo[lowered].modifiable, 'lowered code can be edited')
+  local function linked_lines(b)
+    local found = {}
+    for _, m in ipairs(vim.api.nvim_buf_get_extmarks(b, vim.api.nvim_get_namespaces().tile_lsp_linked, 0, -1, {})) do table.insert(found, m[2] + 1) end
+    return found
+  end
+  local lines = wait('marked lines of the CUDA', function() local l = linked_lines(lowered) return #l > 0 and l or nil end)
+  local text = {}
+  for _, n in ipairs(lines) do table.insert(text, vim.api.nvim_buf_get_lines(lowered, n - 1, n, false)[1]) end
+  assert(table.concat(text, '\n'):find('mma', 1, true), table.concat(text, '\n'))
+  say(#lines .. ' lines of the CUDA belong to T.gemm')
+  vim.api.nvim_set_current_win(window)
+  local copy = line_of(bufnr, 'T.copy(C_local')
+  local target = 1
+  for n = vim.api.nvim_buf_line_count(lowered), 1, -1 do                    -- some line that came from the last copy
+    vim.api.nvim_win_set_cursor(window, { n, 0 })
+    vim.api.nvim_exec_autocmds('CursorMoved', {})
+    if linked_lines(bufnr)[1] == copy then target = nil break end
+  end
+  assert(target == nil, 'no line of the CUDA leads back to the last copy')
+  assert(vim.api.nvim_win_get_cursor(source)[1] == copy, 'the source does not follow')
+  say('and back: the source follows the cursor in the CUDA')
+  vim.api.nvim_set_current_win(source)
 end
 
 local function check()
@@ -134,7 +181,8 @@ local function check()
   say('server started, attached')
   check_diagnostics(bufnr)
   check_hover(bufnr)
-  check_lenses(bufnr, client)
+  check_lenses(bufnr)
+  check_lowered(bufnr)
   if vim.fn.has('nvim-0.11') == 1 then client:stop() else client.stop() end
   wait('the server to end', function()
     return vim.fn.has('nvim-0.11') == 1 and client:is_stopped() or vim.fn.has('nvim-0.11') == 0 and client.is_stopped()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lsprotocol import types
+from tilec.target import chips
 
 from ..ide import history, runs
 from ..ide.lenses import CHOOSE_INSTANCE, COMPARE, RUN, SHOW_LOWERED, SHOW_RESULT
@@ -17,7 +18,7 @@ from .client import plain
 from .guard import guarded
 from .lowered_files import write_readonly
 
-LOWERED_REQUEST, KERNELS_REQUEST, RESULTS_REQUEST = "tile-lsp/lowered", "tile-lsp/kernels", "tile-lsp/results"
+LOWERED_REQUEST, KERNELS_REQUEST, RESULTS_REQUEST, TARGETS_REQUEST = "tile-lsp/lowered", "tile-lsp/kernels", "tile-lsp/results", "tile-lsp/targets"
 CLEAR_RESULTS = "tile-lsp.clearResults"
 
 
@@ -142,6 +143,14 @@ def _requests(server: TileServer) -> None:
         """All runs that are remembered of a file, the last one first, each with its change against the one before."""
         view = server.view(str(plain(params)["uri"]))
         return _with_changes(server.history.all(view.document.path))
+
+    @server.feature(TARGETS_REQUEST)
+    @guarded(empty=[])
+    async def targets(params):
+        return [{"name": t.name, "description": ", ".join(f for f in _FEATURES if getattr(t, f, None))} for t in chips.TARGETS.values() if t.kind == "cuda"]
+
+
+_FEATURES = ("wgmma", "tma", "tcgen05", "clusters", "fp8")
 
 
 def _kernels(view: View) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ const until = async (what, fn, ms = 30000) => {
 const open = async (name) => {
   const folder = vscode.workspace.workspaceFolders[0].uri;
   const doc = await vscode.workspace.openTextDocument(vscode.Uri.joinPath(folder, name));
-  await vscode.window.showTextDocument(doc);
+  await vscode.window.showTextDocument(doc, vscode.ViewColumn.One);
   return doc;
 };
 const lenses = async (doc) => (await vscode.commands.executeCommand('vscode.executeCodeLensProvider', doc.uri)) ?? [];
@@ -31,7 +31,7 @@ const tests = {
     assert.equal(d.source, 'tile-lsp');
     assert.equal(d.code.value, 'TL101');
     assert.equal(doc.getText(d.range), 'T.Paralel');
-    const actions = await vscode.commands.executeCommand('vscode.executeCodeActionProvider', doc.uri, d.range);
+    const actions = await vscode.commands.executeCommand('vscode.executeCodeActionProvider', doc.uri, d.range, vscode.CodeActionKind.QuickFix.value, 5);
     const fix = actions.find((a) => a.edit);
     assert.ok(fix, JSON.stringify(actions.map((a) => a.title)));
     await vscode.workspace.applyEdit(fix.edit);
@@ -65,6 +65,70 @@ const tests = {
     assert.equal(reply.ok, true, JSON.stringify(reply));
     const titles = (await lenses(doc)).map((l) => l.command?.title ?? '');
     assert.ok(titles.some((t) => /^✓ max err .* ms · .*cpu$/.test(t)), JSON.stringify(titles));
+  },
+  async 'the cursor is followed in the lowered code, and back'() {
+    const { lowered } = vscode.extensions.getExtension('tilec.tile-lsp').exports;
+    const doc = await open('matmul.py');
+    const source = await vscode.window.showTextDocument(doc, vscode.ViewColumn.One);
+    const shown = vscode.window.visibleTextEditors.find((e) => e.document.uri.scheme === 'tile-lsp');
+    assert.ok(shown);
+    const line = doc.positionAt(doc.getText().indexOf('T.gemm')).line;
+    source.selection = new vscode.Selection(line, 20, line, 20);
+    const ranges = await until('lines of the CUDA', () => { const r = lowered.highlighted.get(shown.document.uri.toString()); return r?.length && r; });
+    const text = ranges.map((r) => shown.document.getText(shown.document.validateRange(r))).join('\n');
+    assert.match(text, /mma/);
+    const beside = await vscode.window.showTextDocument(shown.document, vscode.ViewColumn.Two);
+    const at = ranges[0].start.line;
+    lowered.highlighted.delete(doc.uri.toString());
+    beside.selection = new vscode.Selection(at, 0, at, 0);
+    const back = await until('the line of the source', () => { const r = lowered.highlighted.get(doc.uri.toString()); return r?.length && r; });
+    assert.deepEqual(back.map((r) => r.start.line), [line]);
+  },
+  async 'an edit changes the lowered code that is shown'() {
+    const doc = await open('matmul.py');
+    const shown = vscode.workspace.textDocuments.find((d) => d.uri.scheme === 'tile-lsp');
+    const before = shown.getText();
+    const edit = new vscode.WorkspaceEdit();
+    const at = doc.positionAt(doc.getText().indexOf('num_stages=3'));
+    edit.replace(doc.uri, new vscode.Range(at, at.translate(0, 12)), 'num_stages=2');
+    await vscode.workspace.applyEdit(edit);
+    await until('another text', () => shown.getText() !== before, 20000);
+    await vscode.commands.executeCommand('undo');
+  },
+  async 'results of runs are kept and shown'() {
+    const { results } = vscode.extensions.getExtension('tilec.tile-lsp').exports;
+    await open('matmul.py');
+    await results.update();
+    assert.match(results.html, /✓ matmul\(128, 128, 128\)/);
+    assert.match(results.html, /max error/);
+  },
+  async 'the instance and the target can be chosen'() {
+    const doc = await open('gemm.py');
+    const reply = await vscode.commands.executeCommand('tile-lsp.chooseInstance', { uri: doc.uri.toString(), kernel: 'gemm' });
+    assert.equal(reply.instances.length, 2);
+    assert.equal(reply.instance, reply.instances[1]);
+    await until('the lens', async () => (await lenses(doc)).some((l) => l.command?.title.includes('2 of 2')));
+    await vscode.workspace.getConfiguration('tile-lsp').update('target', 'sm_80', vscode.ConfigurationTarget.Workspace);
+    const shown = await until('CUDA for sm_80', async () => {
+      const found = await vscode.commands.executeCommand('tile-lsp.showLowered', { uri: doc.uri.toString(), kernel: 'gemm' });
+      return found?.target === 'sm_80' && found;
+    });
+    assert.match(shown.text, /__global__/);
+    await vscode.workspace.getConfiguration('tile-lsp').update('target', undefined, vscode.ConfigurationTarget.Workspace);
+  },
+  async 'completion, definition, rename, hints and tokens reach the editor'() {
+    const doc = await open('matmul.py');
+    const place = (text, offset) => doc.positionAt(doc.getText().indexOf(text) + offset);
+    const items = await vscode.commands.executeCommand('vscode.executeCompletionItemProvider', doc.uri, place('T.clear', 2), '.');
+    assert.ok(items.items.some((i) => (i.label.label ?? i.label) === 'gemm'));
+    const defined = await vscode.commands.executeCommand('vscode.executeDefinitionProvider', doc.uri, place('A_shared, B_shared', 2));
+    assert.equal((defined[0].range ?? defined[0].targetRange).start.line, place('A_shared = ', 0).line);
+    const edit = await vscode.commands.executeCommand('vscode.executeDocumentRenameProvider', doc.uri, place('C_local', 1), 'acc');
+    assert.equal(edit.get(doc.uri).length, 4);
+    const hints = await vscode.commands.executeCommand('vscode.executeInlayHintProvider', doc.uri, new vscode.Range(0, 0, doc.lineCount, 0));
+    assert.ok(hints.length >= 6);
+    const tokens = await vscode.commands.executeCommand('vscode.provideDocumentSemanticTokens', doc.uri);
+    assert.ok(tokens.data.length > 50);
   },
 };
 
