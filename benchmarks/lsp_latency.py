@@ -1,30 +1,35 @@
-"""Keystroke to diagnostics: a real server over stdio, a file of 1,000 lines, one character at a time.
+"""The language server under somebody's hands: a real server over stdio and a file of 1,000 lines.
 
-    python benchmarks/lsp_latency.py [--lines 1000] [--keys 60] [--pause 0.4] [--json FILE]
+    python benchmarks/lsp_latency.py [--lines 1000] [--keys 60] [--pause 0.4] [--edits 500] [--requests 500] [--soak 10000] [--json FILE]
 
-Prints a table of p50 and p95 for ways of typing: with pauses (each key is answered by itself), steadily (a key every 120 ms) and
-in a burst (ten keys 20 ms apart, measured from the last), all at module level; a new line and a statement in a kernel in the
-middle of the file, with pauses; and the time of hovers and lenses on the same file.
+Three parts. *Keys*: keystroke to diagnostics, typed with pauses, steadily (a key every 120 ms), in bursts of ten, and as a statement in
+the middle of the file. *Mixed*: ``--edits`` edits with ``--requests`` requests of all kinds between them, as an editor sends them while
+somebody types and looks around; time by kind of request. *Soak*: ``--soak`` edits one after another; the server's memory at the
+beginning and at the end, and whether the last diagnostics are those of the last text.
 """
 from __future__ import annotations
 
 import argparse
 import asyncio
 import json
+import random
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 KERNEL = Path(__file__).resolve().parents[1] / "tests" / "editors" / "workspace" / "matmul.py"
+GOALS = {"with pauses": 50.0, "hover": 30.0}  # milliseconds at the 95th percentile
 
 
 def source(lines: int) -> str:
-    """Kernels one after another until there are enough lines; the last has the place where the keys go."""
+    """Kernels one after another until there are enough lines; the last line has the place where the keys go."""
     body = KERNEL.read_text(encoding="utf-8").split("import tilelang.language as T\n")[1].split("kernel = ")[0]
     parts = ["import tilelang\nimport tilelang.language as T\n"]
     number = 0
@@ -39,30 +44,39 @@ class Typist:
     def __init__(self, client: LanguageClient, uri: str, text: str):
         self.client, self.uri, self.text, self.version = client, uri, text, 1
         self.published: dict[int, float] = {}
+        self.last: types.PublishDiagnosticsParams | None = None
         self.arrived = asyncio.Event()
 
         @client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
         def published(params: types.PublishDiagnosticsParams) -> None:
             self.published[params.version or 0] = time.perf_counter()
+            self.last = params
             self.arrived.set()
 
         client.text_document_did_open(types.DidOpenTextDocumentParams(
             text_document=types.TextDocumentItem(uri=uri, language_id="python", version=1, text=text)))
 
+    @property
+    def id(self) -> types.TextDocumentIdentifier:
+        return types.TextDocumentIdentifier(uri=self.uri)
+
     def key(self) -> float:
         """Type one digit behind the marker; returns when."""
         return self.insert(self.text.index("marker = ") + 9, "1")
 
-    def insert(self, index: int, character: str) -> float:
+    def insert(self, index: int, text: str, removed: int = 0) -> float:
         self.version += 1
-        before = self.text[:index]
-        place = types.Position(line=before.count("\n"), character=index - before.rfind("\n") - 1)
-        self.text = before + character + self.text[index:]
+        start, end = self.position(index), self.position(index + removed)
+        self.text = self.text[:index] + text + self.text[index + removed:]
         begun = time.perf_counter()
         self.client.text_document_did_change(types.DidChangeTextDocumentParams(
             text_document=types.VersionedTextDocumentIdentifier(uri=self.uri, version=self.version),
-            content_changes=[types.TextDocumentContentChangePartial(range=types.Range(start=place, end=place), text=character)]))
+            content_changes=[types.TextDocumentContentChangePartial(range=types.Range(start=start, end=end), text=text)]))
         return begun
+
+    def position(self, index: int) -> types.Position:
+        before = self.text[:index]
+        return types.Position(line=before.count("\n"), character=index - before.rfind("\n") - 1)
 
     async def diagnostics(self, version: int, timeout: float = 10.0) -> float:
         end = time.perf_counter() + timeout
@@ -72,41 +86,29 @@ class Typist:
         return self.published[version]
 
 
-async def measure(lines: int, keys: int, pause: float) -> dict[str, list[float]]:
-    client = LanguageClient("latency", "1")
-    await client.start_io(sys.executable, "-m", "tile_lsp.cli.main", "serve")
-    with tempfile.TemporaryDirectory() as folder:
-        await client.initialize_async(types.InitializeParams(capabilities=types.ClientCapabilities(), root_uri=Path(folder).as_uri(),
-                                                             initialization_options={"tilelangVersion": "latest", "loweredInHover": False}))
-        client.initialized(types.InitializedParams())
-        uri = (Path(folder) / "kernels.py").as_uri()
-        begun = time.perf_counter()
-        typist = Typist(client, uri, source(lines))
-        found = {"open": [await typist.diagnostics(1) - begun], "with pauses": [], "steadily": [], "burst": [], "hover": [], "lenses": []}
-        for _ in range(keys):
-            await asyncio.sleep(pause)
-            begun = typist.key()
-            found["with pauses"].append(await typist.diagnostics(typist.version) - begun)
+# -- keys ------------------------------------------------------------------------------------------------------------------------
+async def keys(typist: Typist, count: int, pause: float, found: dict[str, list[float]]) -> None:
+    found["with pauses"] = []
+    for _ in range(count):
         await asyncio.sleep(pause)
-        pressed = {}
-        for _ in range(keys):
+        begun = typist.key()
+        found["with pauses"].append(await typist.diagnostics(typist.version) - begun)
+    await asyncio.sleep(pause)
+    pressed = {}
+    for _ in range(count):
+        begun = typist.key()
+        pressed[typist.version] = begun
+        await asyncio.sleep(0.12)
+    await typist.diagnostics(typist.version)
+    found["steadily"] = [min(t for v, t in typist.published.items() if v >= version) - begun for version, begun in pressed.items()]
+    found["burst"] = []
+    for _ in range(max(count // 10, 3)):
+        await asyncio.sleep(pause)
+        for _ in range(10):
             begun = typist.key()
-            pressed[typist.version] = begun
-            await asyncio.sleep(0.12)
-        await typist.diagnostics(typist.version)
-        found["steadily"] = [min(t for v, t in typist.published.items() if v >= version) - begun for version, begun in pressed.items()]
-        for _ in range(max(keys // 10, 3)):
-            await asyncio.sleep(pause)
-            for _ in range(10):
-                begun = typist.key()
-                await asyncio.sleep(0.02)
-            found["burst"].append(await typist.diagnostics(typist.version) - begun)
-        found["in a kernel"] = await _type_in_a_kernel(typist, pause)
-        await _requests(client, typist, found, keys)
-        await client.shutdown_async(None)
-        client.exit(None)
-        await client.stop()
-    return found
+            await asyncio.sleep(0.02)
+        found["burst"].append(await typist.diagnostics(typist.version) - begun)
+    found["in a kernel"] = await _type_in_a_kernel(typist, pause)
 
 
 async def _type_in_a_kernel(typist: Typist, pause: float) -> list[float]:
@@ -122,18 +124,127 @@ async def _type_in_a_kernel(typist: Typist, pause: float) -> list[float]:
     return times
 
 
-async def _requests(client: LanguageClient, typist: Typist, found: dict[str, list[float]], keys: int) -> None:
-    item = types.TextDocumentIdentifier(uri=typist.uri)
-    lines = typist.text.split("\n")
-    places = [(n, t.index("T.copy") + 3) for n, t in enumerate(lines) if "T.copy" in t]
-    for n, column in places[:keys]:
+# -- mixed -----------------------------------------------------------------------------------------------------------------------
+def requests(typist: Typist, chance: random.Random) -> dict[str, Callable[[], Awaitable[Any]]]:
+    """A request of each kind at a place that somebody would ask it at."""
+    client, item = typist.client, typist.id
+
+    def somewhere(word: str, offset: int) -> types.Position:
+        places = [i for i in range(len(typist.text)) if typist.text.startswith(word, i)]
+        return typist.position(chance.choice(places) + offset)
+
+    line = chance.randrange(typist.text.count("\n"))
+    window = types.Range(start=types.Position(line=line, character=0), end=types.Position(line=line + 50, character=0))
+    whole = types.Range(start=types.Position(line=0, character=0), end=types.Position(line=99999, character=0))
+    return {
+        "hover": lambda: client.text_document_hover_async(types.HoverParams(text_document=item, position=somewhere("T.copy", 3))),
+        "completion": lambda: client.text_document_completion_async(types.CompletionParams(text_document=item, position=somewhere("T.copy", 2))),
+        "signature help": lambda: client.text_document_signature_help_async(types.SignatureHelpParams(text_document=item, position=somewhere("T.gemm(", 8))),
+        "definition": lambda: client.text_document_definition_async(types.DefinitionParams(text_document=item, position=somewhere("A_shared, B", 2))),
+        "references": lambda: client.text_document_references_async(types.ReferenceParams(
+            text_document=item, position=somewhere("A_shared, B", 2), context=types.ReferenceContext(include_declaration=True))),
+        "highlight": lambda: client.text_document_document_highlight_async(types.DocumentHighlightParams(text_document=item, position=somewhere("C_local", 2))),
+        "rename": lambda: client.text_document_rename_async(types.RenameParams(text_document=item, position=somewhere("C_local", 2), new_name="accumulator")),
+        "symbols": lambda: client.text_document_document_symbol_async(types.DocumentSymbolParams(text_document=item)),
+        "lenses": lambda: client.text_document_code_lens_async(types.CodeLensParams(text_document=item)),
+        "actions": lambda: client.text_document_code_action_async(types.CodeActionParams(
+            text_document=item, range=window, context=types.CodeActionContext(diagnostics=[]))),
+        "tokens": lambda: client.text_document_semantic_tokens_range_async(types.SemanticTokensRangeParams(text_document=item, range=window)),
+        "hints": lambda: client.text_document_inlay_hint_async(types.InlayHintParams(text_document=item, range=window)),
+        "folding": lambda: client.text_document_folding_range_async(types.FoldingRangeParams(text_document=item)),
+        "all tokens": lambda: client.text_document_semantic_tokens_full_async(types.SemanticTokensParams(text_document=item)),
+        "all hints": lambda: client.text_document_inlay_hint_async(types.InlayHintParams(text_document=item, range=whole)),
+    }
+
+
+async def mixed(typist: Typist, edits: int, count: int, found: dict[str, list[float]]) -> int:
+    """Edits 60 ms apart with requests between them; returns how many requests had no answer."""
+    chance = random.Random(7)
+    unanswered = 0
+    pending: list[asyncio.Task] = []
+
+    async def timed(name: str, ask: Callable[[], Awaitable[Any]]) -> None:
+        nonlocal unanswered
         begun = time.perf_counter()
-        await client.text_document_hover_async(types.HoverParams(text_document=item, position=types.Position(line=n, character=column)))
-        found["hover"].append(time.perf_counter() - begun)
-    for _ in range(10):
-        begun = time.perf_counter()
-        await client.text_document_code_lens_async(types.CodeLensParams(text_document=item))
-        found["lenses"].append(time.perf_counter() - begun)
+        try:
+            await asyncio.wait_for(ask(), 20)
+            found.setdefault(name, []).append(time.perf_counter() - begun)
+        except Exception as error:
+            unanswered += "cannot be renamed" not in str(error) and "does not parse" not in str(error)
+
+    marker = typist.text.index("marker = ") + 9
+    for number in range(max(edits, count)):
+        if number < edits:
+            if number % 10 == 9:  # every tenth edit is in a kernel: a fault typed and taken back
+                word = "T.clear(" if number % 20 == 9 else "T.cleer("
+                if word not in typist.text:
+                    word = "T.clear("
+                typist.insert(typist.text.index(word), "T.cleer(" if word == "T.clear(" else "T.clear(", len(word))
+            else:
+                typist.insert(marker, "1" if number % 2 else "2", 1)
+        if number < count:
+            kinds = requests(typist, chance)
+            name = list(kinds)[number % len(kinds)]
+            pending.append(asyncio.create_task(timed(name, kinds[name])))
+        await asyncio.sleep(0.06)
+    await asyncio.gather(*pending)
+    while "T.cleer(" in typist.text:
+        typist.insert(typist.text.index("T.cleer("), "T.clear(", 8)
+    await typist.diagnostics(typist.version, 30)
+    return unanswered
+
+
+# -- soak ------------------------------------------------------------------------------------------------------------------------
+async def soak(typist: Typist, edits: int, server: int) -> dict[str, Any]:
+    """Memory before and after many edits. The first tenth warms up what is meant to be kept."""
+    marker = typist.text.index("marker = ") + 9
+    held = []
+    for number in range(edits):
+        typist.insert(marker, str(number % 9 + 1), 1)
+        if number % 50 == 49:
+            await typist.diagnostics(typist.version, 30)
+        else:
+            await asyncio.sleep(0.002)
+        if number == edits // 10 or number == edits // 2:
+            held.append(memory(server))
+    typist.insert(typist.text.index("T.clear("), "T.cleer(", 8)
+    await typist.diagnostics(typist.version, 30)
+    await asyncio.sleep(1.0)
+    last = typist.last
+    assert last is not None
+    stale = last.version != typist.version or [d.code for d in last.diagnostics] != ["TL101"]
+    return {"edits": edits, "after_a_tenth_mib": held[0], "half_way_mib": held[1], "at_the_end_mib": memory(server), "stale_diagnostics": stale}
+
+
+def memory(pid: int) -> float:
+    """Resident MiB of the server itself."""
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            return round(int(file.read().split()[1]) * 4096 / 2**20, 1)
+    except OSError:
+        return 0.0
+
+
+async def measure(args: argparse.Namespace) -> dict[str, Any]:
+    client = LanguageClient("latency", "1")
+    begun = time.perf_counter()
+    await client.start_io(sys.executable, "-m", "tile_lsp.cli.main", "serve")
+    found: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        await client.initialize_async(types.InitializeParams(capabilities=types.ClientCapabilities(), root_uri=Path(folder).as_uri(),
+                                                             initialization_options={"tilelangVersion": "latest", "loweredInHover": False}))
+        client.initialized(types.InitializedParams())
+        typist = Typist(client, (Path(folder) / "kernels.py").as_uri(), source(args.lines))
+        found["start and open"] = [await typist.diagnostics(1) - begun]
+        if args.keys:
+            await keys(typist, args.keys, args.pause, found)
+        unanswered = await mixed(typist, args.edits, args.requests, found) if args.requests else 0
+        server = client._server.pid
+        report = {"lines": args.lines, "unanswered": unanswered, "times": found, "soak": await soak(typist, args.soak, server) if args.soak else None}
+        await client.shutdown_async(None)
+        client.exit(None)
+        await client.stop()
+    return report
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -141,22 +252,32 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--lines", type=int, default=1000)
     parser.add_argument("--keys", type=int, default=60)
     parser.add_argument("--pause", type=float, default=0.4)
+    parser.add_argument("--edits", type=int, default=500)
+    parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--soak", type=int, default=10_000)
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
-    found = asyncio.run(measure(args.lines, args.keys, args.pause))
-    rows = {name: {"n": len(v), "p50_ms": statistics.median(v) * 1e3, "p95_ms": percentile(v, 0.95) * 1e3, "max_ms": max(v) * 1e3}
-            for name, v in found.items() if v}
-    print(f"{args.lines} lines, milliseconds\n{'':14}{'n':>5}{'p50':>9}{'p95':>9}{'max':>9}")
+    report = asyncio.run(measure(args))
+    rows = {name: {"n": len(v), "p50_ms": statistics.median(v) * 1e3, "p95_ms": percentile(v, 0.95) * 1e3, "p99_ms": percentile(v, 0.99) * 1e3}
+            for name, v in report.pop("times").items() if v}
+    print(f"{args.lines} lines, milliseconds\n{'':16}{'n':>5}{'p50':>9}{'p95':>9}{'p99':>9}")
     for name, row in rows.items():
-        print(f"{name:14}{row['n']:5}{row['p50_ms']:9.1f}{row['p95_ms']:9.1f}{row['max_ms']:9.1f}")
+        goal = f"   goal {GOALS[name]:.0f}" if name in GOALS else ""
+        print(f"{name:16}{row['n']:5}{row['p50_ms']:9.1f}{row['p95_ms']:9.1f}{row['p99_ms']:9.1f}{goal}")
+    print(f"requests without an answer: {report['unanswered']}")
+    if report["soak"]:
+        s = report["soak"]
+        print(f"memory over {s['edits']} edits: {s['after_a_tenth_mib']} MiB after a tenth, {s['half_way_mib']} half way, {s['at_the_end_mib']} at the end; "
+              f"{'STALE diagnostics' if s['stale_diagnostics'] else 'the last diagnostics are those of the last text'}")
     if args.json:
-        Path(args.json).write_text(json.dumps({"lines": args.lines, "rows": rows}, indent=1) + "\n")
+        Path(args.json).write_text(json.dumps({"rows": rows, **report}, indent=1) + "\n")
+    return 1 if report["unanswered"] or (report["soak"] and report["soak"]["stale_diagnostics"]) else 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

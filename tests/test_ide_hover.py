@@ -106,9 +106,9 @@ def test_lenses_and_the_result_of_a_run():
     assert found[0].arguments == {"kernel": "matmul", "instance": "matmul(128, 128, 128)"}
     data = {"ok": True, "max_abs_err": 4.9e-4, "latency_ms": {"median": 0.1951}, "target": "cpu"}
     result = RunResult(data, view.document.key)
-    assert lenses.lenses(view, {"matmul": result}, ())[3].title == "✓ max err 4.9e-4 · 0.195 ms · cpu"
+    assert lenses.lenses(view, {("matmul", "matmul(128, 128, 128)"): result}, ())[3].title == "✓ max err 4.9e-4 · 0.195 ms · cpu"
     edited = snapshot(MATMUL + "\n# more\n")
-    assert lenses.lenses(edited, {"matmul": result}, ())[3].title.endswith("· edited since")
+    assert lenses.lenses(edited, {("matmul", "matmul(128, 128, 128)"): result}, ())[3].title.endswith("· edited since")
 
 
 def test_a_failed_run_says_why_in_the_lens():

@@ -23,8 +23,8 @@ class Lens:
     tooltip: str = ""
 
 
-def lenses(snapshot: Snapshot, results: Mapping[str, RunResult], running: Collection[str]) -> list[Lens]:
-    """``results`` and ``running`` go by the kernel's qualified name."""
+def lenses(snapshot: Snapshot, results: Mapping[tuple[str, str], RunResult], running: Collection[str]) -> list[Lens]:
+    """``results`` go by the kernel's qualified name and the instance, ``running`` by the name."""
     found: list[Lens] = []
     for kernel in snapshot.kernels:
         instance = snapshot.instance(kernel)
@@ -32,9 +32,9 @@ def lenses(snapshot: Snapshot, results: Mapping[str, RunResult], running: Collec
             continue
         where = kernel.name_span
         arguments = {"kernel": kernel.qualname, "instance": instance.text}
-        result = results.get(kernel.qualname)
+        result = results.get((kernel.qualname, instance.text))
         if kernel.qualname in running:
-            found.append(Lens("⏳ running", "", {}, where))
+            found.append(Lens("… running", "", {}, where))
         else:
             found.append(Lens("▶ Run", RUN, arguments, where, f"compile and run {instance.text}"))
             found.append(Lens("Compare", COMPARE, arguments, where, "run it and compare with the tile interpreter and with its reference function"))

@@ -100,7 +100,8 @@ def _results(server: TileServer) -> None:
     @guarded()
     async def show_result(*args):
         arguments = read_arguments(args)
-        result = server.session(arguments.uri).results.get(arguments.kernel)
+        known = server.session(arguments.uri).results
+        result = known.get((arguments.kernel, arguments.instance)) or next((r for (k, _), r in reversed(known.items()) if k == arguments.kernel), None)
         if result is None:
             server.say(f"{arguments.kernel or 'the kernel'} has not been run yet.")
             return None

@@ -16,7 +16,7 @@ SOURCE = "tile-lsp run"
 
 def run_diagnostics(snapshot: Snapshot, places: Places, session: Session) -> Iterator[tuple[str, types.Diagnostic]]:
     """A client's document with the diagnostic of each kernel whose last run of this very text failed."""
-    for name, result in session.results.items():
+    for (name, _), result in session.results.items():
         data = result.data
         if data.get("ok") or result.document_key != snapshot.document.key or data.get("cancelled"):
             continue

@@ -26,7 +26,7 @@ async def run(server: TileServer, uri: str, snapshot: Snapshot, kernel: str, ins
     data = await _supervised(server, session, kernel, instance, task, progress)
     if data is None:
         return None
-    keep(server, session, snapshot, kernel, data)
+    keep(server, session, snapshot, kernel, instance, data)
     server.say(runs.message(kernel, data), types.MessageType.Info if data.get("ok") else types.MessageType.Error)
     return data
 
@@ -42,7 +42,7 @@ async def compare(server: TileServer, uri: str, snapshot: Snapshot, kernel: str,
     rows = await _supervised(server, session, kernel, instance, task, progress)
     if rows is None:
         return None
-    keep(server, session, snapshot, kernel, next((r for r in rows if not r.get("ok")), rows[0]))
+    keep(server, session, snapshot, kernel, instance, next((r for r in rows if not r.get("ok")), rows[0]))
     ok = all(r.get("ok") for r in rows)
     server.say(f"{instance}\n{runs.comparison(rows)}", types.MessageType.Info if ok else types.MessageType.Error)
     return {"ok": ok, "kernel": kernel, "instance": instance, "results": rows}
@@ -78,12 +78,13 @@ async def _supervised(server: TileServer, session: Any, kernel: str, instance: s
         server.client.refresh_lenses()
 
 
-def keep(server: TileServer, session: Any, snapshot: Snapshot, kernel: str, data: dict[str, Any]) -> None:
+def keep(server: TileServer, session: Any, snapshot: Snapshot, kernel: str, instance: str, data: dict[str, Any]) -> None:
     """The result goes into the lens, the history and the diagnostics."""
-    path = snapshot.document.path
-    earlier = [r for r in server.history.runs(path, kernel, str(data.get("instance") or ""), str(data.get("target") or "")) if r.get("latency_ms")]
-    failed_before = kernel in session.results and not session.results[kernel].ok
-    session.results[kernel] = runs.RunResult(data, snapshot.document.key, history.change(earlier[-1] if earlier else None, data))
+    path, key = snapshot.document.path, (kernel, instance)
+    data = {**data, "kernel": kernel, "instance": instance}  # as the document calls them
+    earlier = [r for r in server.history.runs(path, kernel, instance, str(data.get("target") or "")) if r.get("latency_ms")]
+    failed_before = key in session.results and not session.results[key].ok
+    session.results[key] = runs.RunResult(data, snapshot.document.key, history.change(earlier[-1] if earlier else None, data))
     server.history.add(path, data)
     server.client.refresh_lenses()
     server.protocol.notify("tile-lsp/ran", {"uri": session.uri, "kernel": kernel})

@@ -30,7 +30,7 @@ class Session:
     due: float = 0.0  # when to analyse, on the monotonic clock
     last_published: float = 0.0
     last_duration: float = 0.05  # seconds the last analysis took
-    results: dict[str, RunResult] = field(default_factory=dict)  # kernel -> the last run
+    results: dict[tuple[str, str], RunResult] = field(default_factory=dict)  # kernel and instance -> the last run
     tokens: tuple[str, list[int]] = ("", [])  # what the client has: an id and the encoded semantic tokens
     running: dict[str, Any] = field(default_factory=dict)  # kernel -> the task that runs it
     chosen: dict[str, str] = field(default_factory=dict)

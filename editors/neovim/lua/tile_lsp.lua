@@ -50,7 +50,7 @@ local function show_results(bufnr)
     for _, lens in ipairs(lenses or {}) do
       local title = lens.command and lens.command.title or ''
       local good = vim.startswith(title, '✓')
-      if good or vim.startswith(title, '✗') or vim.startswith(title, '⏳') then
+      if good or vim.startswith(title, '✗') or vim.startswith(title, '…') then
         local group = good and 'DiagnosticHint' or vim.startswith(title, '✗') and 'DiagnosticError' or 'DiagnosticInfo'
         local line = math.min(lens.range.start.line, vim.api.nvim_buf_line_count(bufnr) - 1)
         vim.api.nvim_buf_set_extmark(bufnr, results, line, 0, { virt_text = { { '  ' .. title, group } }, virt_text_pos = 'eol' })
