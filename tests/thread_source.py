@@ -13,7 +13,29 @@ from tilec.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, 
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "floormod": "%", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
               "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>", "and": "and", "or": "or"}
 _MATH = {"exp": "math.exp", "exp2": "2.0 **", "log": "math.log", "log2": "math.log2", "sqrt": "math.sqrt", "tanh": "math.tanh", "abs": "abs", "sin": "math.sin",
-         "cos": "math.cos", "floor": "math.floor", "ceil": "math.ceil", "pow": "math.pow"}
+         "cos": "math.cos", "floor": "math.floor", "ceil": "math.ceil", "pow": "math.pow",
+         "max_nan": "nan_max", "min_nan": "nan_min"}
+
+
+def _reinterpret(value: Any, source: str, target: str) -> Any:
+    """The same bits as a value of another type."""
+    import numpy as np
+    from matrix_machine import decode, encode
+
+    held = np.array([int(value) & ((1 << dtypes.bits(source)) - 1)], f"u{dtypes.bits(source) // 8}") if dtypes.is_int(source) else np.array([value], np.float64)
+    raw = held.view(np.uint8) if dtypes.is_int(source) else encode(held if source == "float64" else held.astype(np.float32), source)
+    if dtypes.is_int(target):
+        kind = f"{'u' if dtypes.is_unsigned(target) else 'i'}{dtypes.bits(target) // 8}"
+        return int(np.ascontiguousarray(raw).reshape(-1).view(kind)[0])
+    return decode(np.ascontiguousarray(raw).reshape(1, -1), target)[0].item()
+
+
+def _nan_max(a: float, b: float) -> float:
+    return math.nan if a != a or b != b else max(a, b)
+
+
+def _nan_min(a: float, b: float) -> float:
+    return math.nan if a != a or b != b else min(a, b)
 
 
 class Writer:
@@ -86,6 +108,8 @@ class Writer:
             if is_warp_wide(name):
                 return f"(yield ({name!r}, [{', '.join(args)}]))"
             return f"IMMEDIATE(RUN, {name!r}, T, [{', '.join(args)}])"
+        if e.op == "reinterpret":
+            return f"REINTERPRET({args[0]}, {e.args[0].dtype!r}, {e.dtype!r})"
         return self.round(e.dtype, f"{_MATH[e.op]}({', '.join(args)})")
 
     # Statements
@@ -156,7 +180,7 @@ def thread_source(launch: stmt.Launch) -> tuple[Any, list[Buffer]]:
     head += [f"        {w.vars[v]} = NAMES[FREE[{k}]]" for k, v in enumerate(free)]
     head += [f"        {name} = RUN.places.get(BUFFERS[{name!r}])" for b, name in w.buffers.items() if not b.scope.startswith("local")]
     text = "\n".join([*head, *w.lines, "        return", "        yield"])
-    space: dict[str, Any] = {"math": math, "FREE": free, "BUFFERS": {name: b for b, name in w.buffers.items()}}
+    space: dict[str, Any] = {"math": math, "nan_max": _nan_max, "nan_min": _nan_min, "REINTERPRET": _reinterpret, "FREE": free, "BUFFERS": {name: b for b, name in w.buffers.items()}}
     for dtype, name in w.rounds.items():
         space[name] = rounding(dtype)
     exec(compile(text, "<thread program>", "exec"), space)

@@ -40,6 +40,13 @@ def _predicate(e: Call, args: list[Any]) -> Any:
     return T.binary("and", not_nan, T.logical_not(finite))
 
 
+def _extremum_nan(e: Call, args: list[Any]) -> Any:
+    """The larger or smaller of two values; NaN where one of them is."""
+    a, b = args
+    missing = T.binary("or", T.math("isnan", (a,)), T.math("isnan", (b,)))
+    return T.if_then_else(missing, T.binary("add", a, b), T.binary("max" if e.op == "max_nan" else "min", a, b))
+
+
 def _fmod(e: Call, args: list[Any]) -> Any:
     """TVM's fmod does not compile for floats with LLVM; the C library's does."""
     if e.dtype == "float64":
@@ -90,6 +97,6 @@ TIR_FUNCTIONS: dict[str, Any] = {
     **{name: _make(target) for name, target in _FAST.items()},
     **{name: _to_nearest(make) for name, make in _ROUNDED.items()}, "fma": _fma,
     **dict.fromkeys(("isnan", "isinf", "isfinite"), _predicate),
-    "fmod": _fmod, "exp10": _exp10, "__exp10": _exp10,
+    "fmod": _fmod, "max_nan": _extremum_nan, "min_nan": _extremum_nan, "exp10": _exp10, "__exp10": _exp10,
     "reinterpret": lambda e, args: T.math("reinterpret", (e.dtype, args[0])),
 }

@@ -46,6 +46,20 @@ def narrow(dtype: str, value: Any) -> Any:
     return T.cast(storage_dtype(dtype), _named(bits, "int32", _NARROW[dtype]))
 
 
+def kept(dtype: str, value: Any) -> Any:
+    """The bits of a value that the type holds already: infinity stays, where rounding would saturate."""
+    if dtype != "float8_e5m2":
+        return narrow(dtype, value)
+    bits = T.math("reinterpret", ("int32", value))
+
+    def choose(word: Any) -> Any:
+        infinite = T.binary("eq", T.bitwise("bitand", word, _word(0x7FFFFFFF)), _word(0x7F800000))
+        sign = T.bitwise("bitand", T.bitwise("shr", word, _word(24)), _word(0x80))
+        return T.if_then_else(infinite, T.bitwise("bitor", sign, _word(0x7C)), _NARROW[dtype](word))
+
+    return T.cast(storage_dtype(dtype), _named(bits, "int32", choose))
+
+
 def element_of(byte: Any, index: Any) -> Any:
     """One of the two elements of a byte."""
     return T.bitwise("bitand", T.bitwise("shr", T.cast("int32", byte), _nibble(index)), _word(0xF))

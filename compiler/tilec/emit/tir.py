@@ -1,6 +1,7 @@
 """Lowered programs as TIRx statements: one function per kind of node."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import tvm_compat as T
@@ -84,8 +85,10 @@ class TirEmitter:
 
 
 def _const(em: TirEmitter, e: Const, depth: int) -> Any:
-    if em.is_wide(e.dtype):
+    if em.is_wide(e.dtype) and not (e.dtype == "float8_e5m2" and e.value in (math.inf, -math.inf)):
         return em.rounded(e.dtype, T.constant(e.value, narrow.value_dtype(e.dtype)))
+    if em.is_wide(e.dtype):
+        return T.constant(e.value, narrow.value_dtype(e.dtype))
     return T.constant(e.value, e.dtype)
 
 
@@ -98,7 +101,15 @@ def _binary(em: TirEmitter, e: Binary, depth: int) -> Any:
     if e.op in ("floordiv", "floormod") and dtypes.is_float(e.dtype):
         quotient = T.math("floor", (T.binary("div", a, b),))
         return em.rounded(e.dtype, quotient if e.op == "floordiv" else T.binary("sub", a, T.binary("mul", quotient, b)))
-    return em.rounded(e.dtype, T.binary(e.op, a, b))
+    made = _passing_over_nan(e.op, a, b) if e.op in ("min", "max") and dtypes.is_float(e.dtype) else T.binary(e.op, a, b)
+    return em.rounded(e.dtype, made)
+
+
+def _passing_over_nan(op: str, a: Any, b: Any) -> Any:
+    """fmin and fmax: TVM's own answer to a NaN is its second operand. The operands are computed once."""
+    left, right = T.var("left", T.dtype_of(a)), T.var("right", T.dtype_of(b))
+    chosen = T.if_then_else(T.math("isnan", (right,)), left, T.binary(op, left, right))
+    return T.let(left, a, T.let(right, b, chosen))
 
 
 def _unary(em: TirEmitter, e: Unary, depth: int) -> Any:
@@ -182,7 +193,7 @@ def _let(em: TirEmitter, s: Let) -> Any:
 def _store(em: TirEmitter, s: Store) -> Any:
     value, indices = em.expr(s.value), [em.expr(i) for i in s.indices]
     if em.is_wide(s.buffer.dtype):
-        value = narrow.narrow(s.buffer.dtype, value)
+        value = narrow.kept(s.buffer.dtype, value)
         if s.buffer.dtype in narrow.PACKED:
             value = narrow.replaced(_byte(em, s.buffer, indices), indices[-1], value)
             indices = _byte_indices(indices)

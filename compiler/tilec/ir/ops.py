@@ -87,7 +87,7 @@ OPS: dict[str, OpSpec] = {
     "tma_gather4": OpSpec(("src",), ("dst",), ("col", "rows", "barrier"), "dst[i] = src[rows[i], col:col+n] for four rows", lowered=False),
     "tma_scatter4": OpSpec(("src",), ("dst",), ("col", "rows"), "dst[rows[i], col:col+n] = src[i] for four rows", lowered=False),
     "dp4a": OpSpec(("A", "B", "C"), ("C",), (), "C += the dot product of four int8 pairs", lowered=False),
-    "store_wide": OpSpec((), ("dst",), ("value", "bits"), "store bits / 32 words of value at dst", lowered=False),
+    "store_wide": OpSpec((), ("dst",), ("value", "bits", "pred"), "store bits / 32 words of value at dst"),
     "tcgen05_cp_warpx4": OpSpec(("src",), ("dst",), ("column", "use_2cta"), "scale factors from shared to tensor memory", lowered=False),
     "tcgen05_sf_warp_transpose": OpSpec(("src",), ("src",), (), "reorder packed scale factors in place", lowered=False),
     "rng_init": OpSpec((), (), ("seed", "seq", "off", "generator"), "start each thread's random numbers", lowered=False),
@@ -108,7 +108,7 @@ OPS: dict[str, OpSpec] = {
     "cp_async_barrier_noinc": OpSpec(("mbar",), (), (), "this thread's cp.async copies arrive on mbar", sync=True, lowered=False),
     "clc_try_cancel": OpSpec(("mbar",), ("result",), ("multicast",), "ask for another block's work; the answer arrives on mbar",
                              lowered=False),
-    "store_slice": OpSpec((), ("dst",), ("value",), "one thread writes a vector to a slice", lowered=False),
+    "store_slice": OpSpec((), ("dst",), ("value",), "one thread writes a vector to a slice"),
     "unsupported": OpSpec((), (), ("name",), "an operator the front end knows by name only; nothing can be said about what it "
                                              "touches: rules stay silent about its buffers, the compiler refuses it"),
 }

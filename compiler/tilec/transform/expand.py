@@ -128,6 +128,9 @@ def _atomic(op: TileOp, ctx: PassContext) -> Body:
     if lanes is not None and isinstance(src, Region) and not tile_axes(dst):
         return tuple(_element_atomic(op, "add", (*dst.mins[:-1], dst.mins[-1] + k), element(_moved(src, k), ()), dst) for k in range(lanes))
     kind = "add" if lanes else kind
+    if not tile_axes(dst) and dst.form != "element":  # a tile of one element, which is updated once
+        value = element(src, tuple(const(0) for _ in tile_axes(src))) if isinstance(src, Region) else op.args["value"]
+        return (over_tile(op, (const(1),), lambda p: (_element_atomic(op, kind, dst.mins, value, dst),), ctx),)
     if not isinstance(src, Region):
         if not tile_axes(dst):
             return (_element_atomic(op, kind, dst.mins, op.args["value"], dst),)
@@ -179,7 +182,7 @@ def _reduced(op: TileOp, dst: Region, total: Buffer, p: tuple[Expr, ...]) -> Sto
     place = _reduced_place(dst, p)
     value: Expr = Load(total.dtype, None, total, p)
     if op.args.get("clear") is False:
-        value = combine(op.args["kind"], cast(Load(dst.dtype, None, dst.buffer, place), total.dtype), value)
+        value = combine(op.args["kind"], cast(Load(dst.dtype, None, dst.buffer, place), total.dtype), value, op.args.get("nan_propagate") is True)
     return Store(op.span, dst.buffer, place, cast(value, dst.dtype))
 
 

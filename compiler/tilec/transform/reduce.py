@@ -44,6 +44,7 @@ class Reduction:
     def __post_init__(self) -> None:
         self.dim: int = self.op.args["dim"]
         self.kind: str = self.op.args["kind"]
+        self.nan = self.op.args.get("nan_propagate") is True
         self.layout: FragmentLayout = self.state.layouts[self.src]
         self.result: FragmentLayout = self.state.layouts[self.dst]
         self.counters = {d: Var("int32", None, f"r{k}", "loop") for k, d in enumerate(d for d in self.layout.digits if d.axis == REGISTER)}
@@ -100,7 +101,7 @@ class Reduction:
             value = select(condition, value, const(identity(self.kind, work), work))
         place = (self._place(),)
         start = Store(self.op.span, self.registers, place, const(identity(self.kind, work), work))
-        update = Store(self.op.span, self.registers, place, combine(self.kind, Load(work, None, self.registers, place), value))
+        update = Store(self.op.span, self.registers, place, combine(self.kind, Load(work, None, self.registers, place), value, self.nan))
         reduced = [d for d in self.counters if d.dim == self.dim]
         return self._loops(self._kept(), (start, *self._loops(reduced, (update,))))
 
@@ -138,7 +139,7 @@ class Reduction:
             offset = scale * extent // 2
             while offset >= scale:
                 mine = Load(self.dst.dtype, None, self.registers, place)
-                steps.append(Store(self.op.span, self.registers, place, combine(self.kind, mine, shuffle_xor(mine, offset))))
+                steps.append(Store(self.op.span, self.registers, place, combine(self.kind, mine, shuffle_xor(mine, offset), self.nan)))
                 offset //= 2
         return self._loops(self._kept(), tuple(steps)) if steps else ()
 
@@ -169,7 +170,7 @@ class Reduction:
             write = (If(span, once, write),)
         g = Var("int32", None, "g", "loop")
         other = Load(work, None, shared, (g, *index))
-        update = Store(span, self.registers, place, combine(self.kind, Load(work, None, self.registers, place), other))
+        update = Store(span, self.registers, place, combine(self.kind, Load(work, None, self.registers, place), other, self.nan))
         read = self._loops(self._kept(), bounded((
             Store(span, self.registers, place, Load(work, None, shared, (const(0), *index))),
             For(span, g, const(1), const(count - 1), (update,), "unroll" if count <= 16 else "serial"))))

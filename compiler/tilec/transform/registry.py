@@ -29,6 +29,7 @@ class Pass:
 
 PASSES: tuple[Pass, ...] = (
     Pass("refuse-unknown", LOWER, "refuse values that static evaluation could not know, and operators without a lowering", "legalize:refuse_unknown"),
+    Pass("split-vectors", LOWER, "vectors, wide loads and stores and slices of one thread become scalars", "lanes:split_vectors"),
     Pass("canonical-indices", LOWER, "negative indices count from the end; views become accesses to their storage", "legalize:canonical_indices"),
     Pass("find-roles", LOWER, "conditions on the thread index that divide the block into groups with tiles of their own", "roles:find_roles"),
     Pass("open-reducers", LOWER, "reducers become partial results of each thread and their combination", "reducers:open_reducers"),
@@ -42,6 +43,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("insert-barriers", OPTIMIZE, "block barriers where threads exchange data through memory", "barriers:insert_barriers"),
 )
 CPU_PASSES: tuple[Pass, ...] = (
+    Pass("split-vectors", LOWER, "vectors, wide loads and stores and slices of one thread become scalars", "lanes:split_vectors"),
     Pass("open-reducers", LOWER, "reducers become arrays that loops accumulate in", "reducers:open_reducers"),
     Pass("lower-loops", LOWER, "tile operators become loops over whole tiles", "cpu_passes:lower_loops"),
 )

@@ -230,6 +230,8 @@ def _call(p: ExpressionPrinter, e: Call, level: int) -> str:
         return _reinterpret(p, e)
     if e.op in PREDICATES:
         return PREDICATES[e.op](p, e)
+    if e.op == "abs" and dtypes.is_unsigned(e.dtype):
+        return p.text(e.args[0], level)
     if e.op == "abs" and not dtypes.is_float(e.dtype):
         return f"static_cast<{p.type(e.dtype)}>(abs({p.text(e.args[0])}))"
     if e.op in INTRINSICS:

@@ -65,6 +65,14 @@ def _named(name: str, double: str | None = None) -> Printer:
     return _in_float(lambda p, e: f"{(double or name) if e.dtype == 'float64' else name}({_arguments(p, e)})")
 
 
+def _extremum_nan(p: ExpressionPrinter, e: Call) -> str:
+    """The larger or smaller of two values; NaN where one of them is."""
+    wide, compare = p.type(e.dtype), ">" if e.op == "max_nan" else "<"
+    name = p.use(f"tile_{e.op}", f"template <class T> __device__ __forceinline__ T tile_{e.op}(T a, T b) {{\n"
+                 f"  return a != a ? a : b != b ? b : a {compare} b ? a : b;\n}}\n")
+    return f"{name}<{wide}>({_arguments(p, e)})"
+
+
 def _arguments(p: ExpressionPrinter, e: Call) -> str:
     return ", ".join(p.text(a) for a in e.args)
 
@@ -170,6 +178,7 @@ INTRINSICS: dict[str, Printer] = {
     **{name: _rounded(stem) for name, stem in _ROUNDED.items()},
     "ieee_fmaf": _fmaf, "ieee_frsqrt": _named("__frsqrt_rn"), "fma": _fma,
     "fast_rcp": _in_float(lambda p, e: f"__fdividef(1.0f, {_arguments(p, e)})" if e.dtype != "float64" else f"(1.0 / {p.text(e.args[0], 11)})"),
+    "max_nan": _in_float(_extremum_nan), "min_nan": _in_float(_extremum_nan),
     "nextafter": _named("nextafterf", "nextafter"), "ldexp": _named("ldexpf", "ldexp"),
     "shfl_xor": _shuffle("__shfl_xor_sync"), "shfl_down": _shuffle("__shfl_down_sync"), "shfl_up": _shuffle("__shfl_up_sync"),
     "shfl_sync": _shuffle("__shfl_sync"),

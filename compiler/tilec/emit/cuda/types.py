@@ -32,8 +32,15 @@ def literal(value: int | float | bool, dtype: str) -> str:
         return _integer(int(value), dtype)
     if dtype == "float64":
         return _double(float(value))
+    if dtype == "float8_e5m2" and math.isinf(value):  # a conversion would saturate
+        return _infinity_e5m2(float(value))
     text = _float(float(value))
     return text if dtype in ("float32", "tfloat32") else convert(text, "float32", dtype)
+
+
+def _infinity_e5m2(value: float) -> str:
+    bits = "0x7c" if value > 0 else "0xfc"
+    return f"[] {{ __nv_fp8_e5m2 made; made.__x = {bits}; return made; }}()"
 
 
 def _integer(value: int, dtype: str) -> str:

@@ -11,7 +11,7 @@ from .elements import to_region
 from .registry import Bound, api
 from .scalar import number
 
-_KINDS = {"add": "sum", "max": "max", "min": "min", "bitand": "bitand", "bitor": "bitor", "bitxor": "bitxor"}
+_KINDS = {"add": "sum", "mul": "mul", "max": "max", "min": "min", "bitand": "bitand", "bitor": "bitor", "bitxor": "bitxor"}
 
 
 @api("comm_reducer", "combiner identity")

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir import dtypes
+from ...ir.buffer import Region
 from ...ir.build import call, cast, lift
 from ...ir.expr import Expr, Load
 from ...ir.stmt import TileOp
@@ -27,14 +28,25 @@ def _atomic(kind: str) -> Any:
         options = {"memory_order": b["memory_order"], "use_tma": b.flag("use_tma"), "return_prev": b.flag("return_prev")}
         if dst.form == "element" and (source is None or source.form == "element"):
             return _element(ev, b, kind, dst, value, options)
-        if source is None and kind not in ("store",):
-            ev.builder.emit(TileOp(b.span, "unsupported", {"name": f"T.{b.name}", "dst": dst}))
-            return unknown(f"T.{b.name}")
+        if source is None:
+            return _whole_tile(ev, b, kind, dst, value, options)
         src, dst = match_regions(source, dst) if source is not None else (None, dst)
         emit(ev, b, "atomic", {"src": src, "dst": dst, "kind": kind, "value": None, **options})
         return unknown(f"T.{b.name}") if options["return_prev"] else None
 
     return handler
+
+
+def _whole_tile(ev: Evaluator, b: Bound, kind: str, dst: Region, value: Any, options: dict[str, Any]) -> Any:
+    """One value for every element of a tile."""
+    assert ev.builder is not None
+    value = plain(scalar_operand(value))
+    if not isinstance(value, (int, float, Expr)) or options["return_prev"]:
+        ev.builder.emit(TileOp(b.span, "unsupported", {"name": f"T.{b.name}", "dst": dst}))
+        return unknown(f"T.{b.name}")
+    literal = lift(value, dst.dtype if not isinstance(value, Expr) and dst.dtype != dtypes.UNKNOWN else None)
+    emit(ev, b, "atomic", {"src": None, "dst": dst, "kind": kind, "value": cast(literal, dst.dtype), **options})
+    return None
 
 
 _ORDERS = ("relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst")
@@ -70,6 +82,9 @@ def _vector(lanes: int) -> Any:
         dst, src = to_region(b["dst"], b.where("dst")), to_region(b["value"], b.where("value"))
         if ev.builder is None or dst is None or src is None:
             return unknown(f"T.{b.name}")
+        if b.flag("return_prev") is True:
+            place, value = (Load(r.dtype, b.span, r.buffer, r.mins) for r in (dst, src))
+            return call(f"atomic_addx{lanes}", (place, value), f"{dst.dtype}x{lanes}" if dst.dtype != dtypes.UNKNOWN else dtypes.UNKNOWN, b.span)
         emit(ev, b, "atomic", {"src": src, "dst": dst, "kind": f"addx{lanes}", "value": None, "memory_order": None,
                                "return_prev": b.flag("return_prev"), "use_tma": False})
         return None

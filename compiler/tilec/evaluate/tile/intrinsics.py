@@ -174,8 +174,8 @@ PACKED = ("float32x2", "bfloat16x2", "float16x2")
 
 
 def _packed_type(value: Any) -> str:
-    """The type of an operand; not known where a vector of indices (``T.Ramp``) may load several elements."""
-    if isinstance(value, Load) and any(has_unknown(i) or i.dtype != dtypes.scalar(i.dtype) for i in value.indices):
+    """The type of an operand; not known where an index is not."""
+    if isinstance(value, Load) and any(map(has_unknown, value.indices)):
         return dtypes.UNKNOWN
     return value.dtype if isinstance(value, Expr) else "a number"
 

@@ -6,7 +6,7 @@ from typing import Any
 from ...ir import dtypes
 from ...ir.affine import known_difference
 from ...ir.buffer import Region, tile_axes
-from ...ir.build import cast, const, const_int, lift
+from ...ir.build import call, cast, const, const_int, lift
 from ...ir.expr import Call, Expr, Load, Var, walk
 from ...ir.stmt import For, Store, TileOp
 from ...source.span import Span
@@ -40,12 +40,25 @@ def _copy(ev: Evaluator, place: Region, axis: int, source: Region, span: Span) -
     if source.form != "slice" or len(axes) != 1 or known_difference(source.extents[axes[0]], place.extents[axis]) != 0:
         return False
 
+    if source.buffer.storage() is place.buffer.storage():  # all is read before anything is written
+        ev.builder.emit(TileOp(span, "store_slice", {"dst": place, "value": vector_of(source, axes[0])}))  # type: ignore[union-attr]
+        return True
+
     def element(step: Var) -> Expr:
         indices = tuple(m + step if i == axes[0] else m for i, m in enumerate(source.mins))
         return Load(source.dtype, span, source.buffer, indices)
 
     _loop(ev, place, axis, element, span)
     return True
+
+
+def vector_of(source: Region, axis: int) -> Expr:
+    """A slice as a vector."""
+    lanes = const_int(source.extents[axis]) or 1
+    base = source.mins[axis]
+    indices = tuple(call("ramp", (m, const(1, base.dtype)), f"{dtypes.scalar(base.dtype)}x{lanes}", source.span, lanes=lanes) if i == axis else m
+                    for i, m in enumerate(source.mins))
+    return Load(f"{source.dtype}x{lanes}", source.span, source.buffer, indices)
 
 
 def _loop(ev: Evaluator, place: Region, axis: int, element: Any, span: Span) -> None:

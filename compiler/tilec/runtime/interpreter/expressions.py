@@ -11,6 +11,7 @@ from ...ir.buffer import Buffer
 from ...ir.build import const_int
 from ...ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var
 from .memory import Unsupported, compute_dtype, convert, wrap
+from .vectors import is_vector, is_wide_load, lanes_of
 
 
 def evaluate(state: Any, e: Expr, mask: torch.Tensor | None) -> torch.Tensor:
@@ -214,20 +215,25 @@ for _name in ("exp", "exp10", "log", "log2", "log10", "sin", "cos", "tan"):
 def _call(state: Any, e: Call, mask: Any) -> torch.Tensor:
     if e.op.startswith("atomic_"):
         return state.atomic_element(e, mask)
-    if e.op == "reinterpret":
+    if e.op == "reinterpret" and not is_vector(e.args[0]) and not is_wide_load(e.args[0]):
         return _reinterpret(state, e, mask)
-    function = _FUNCTIONS.get(e.op)
+    if e.op == "reinterpret" or is_wide_load(e):
+        return lanes_of(state, e, mask)[0]
+    return apply(e.op, [evaluate(state, a, mask) for a in e.args], e.args[0].dtype if e.args else e.dtype, e.dtype, e)
+
+
+def apply(name: str, args: list[torch.Tensor], source: str, dtype: str, e: Call) -> torch.Tensor:
+    """A function by name on the values of its arguments."""
+    function = _FUNCTIONS.get(name)
     if function is None:
         raise Unsupported(f"T.{e.op} is not interpreted", e.span)
     if (e.attrs or {}).get("mode", "rn") != "rn":
         raise Unsupported(f"T.{e.op} rounded another way than to nearest is not interpreted", e.span)
-    args = [evaluate(state, a, mask) for a in e.args]
-    source = e.args[0].dtype
-    if e.op in ("isnan", "isinf", "isfinite"):
+    if name in ("isnan", "isinf", "isfinite"):
         return function(args[0].float() if dtypes.is_float(source) else args[0])
-    if dtypes.is_float(source) and dtypes.bits(source) < 32 and e.op != "abs":
+    if dtypes.is_float(source) and dtypes.bits(source) < 32 and name != "abs":
         result = function(*[a.float() for a in args])  # narrow floats are computed in float32 and rounded once
-        return convert(result, "float32", e.dtype)
+        return convert(result, "float32", dtype)
     return function(*args)
 
 

@@ -176,7 +176,7 @@ def convert(value: torch.Tensor, source: str, target: str) -> torch.Tensor:
     if dtypes.is_bool(target):
         return value != 0
     if target.startswith("float8"):
-        return saturate(value, target)
+        return value if source == target else saturate(value, target)
     return wrap(value.to(kind), target)
 
 

@@ -21,6 +21,7 @@ from .memory import Unsupported, compute_dtype, convert
 from .state import Fault, State
 from .taint import Taint
 from .tiles import execute_tile
+from .vectors import is_vector, lanes_of, store_vector
 
 MAX_WHILE = 1_000_000
 _JUMPS = ("continue", "break", "return")
@@ -175,6 +176,9 @@ class _Runner:
             self.state.allocate(s.buffer)
 
     def let(self, s: Let, mask: Any) -> None:
+        if is_vector(s.value):
+            self.state.vectors[s.var] = lanes_of(self.state, s.value, mask)
+            return
         value, taint = self.state.tainted(lambda: evaluate(self.state, s.value, mask))
         self.state.values[s.var] = value
         self.state.tainted_values.pop(s.var, None)
@@ -182,6 +186,9 @@ class _Runner:
             self.state.tainted_values[s.var] = taint
 
     def store(self, s: Store, mask: Any) -> None:
+        if is_vector(s.value) or any(map(is_vector, s.indices)):
+            store_vector(self.state, s.buffer, s.indices, s.value, mask, s.span)
+            return
         value, taint = self.state.tainted(lambda: evaluate(self.state, s.value, mask))
         value = convert(value, s.value.dtype, s.buffer.dtype)
         self.state.store(s.buffer, indices_of(self.state, s.buffer, s.indices, mask), value, mask, s.span, taint)
@@ -306,7 +313,9 @@ class _Runner:
         raise {"break": _Break, "continue": _Continue, "return": _Return}[s.kind]
 
     def evaluate(self, s: Evaluate, mask: Any) -> None:
-        if isinstance(s.value, Call) and s.value.op.startswith("atomic_"):
+        if is_vector(s.value):
+            lanes_of(self.state, s.value, mask)
+        elif isinstance(s.value, Call) and s.value.op.startswith("atomic_"):
             self.state.atomic_element(s.value, mask, need_old=False)
         else:
             evaluate(self.state, s.value, mask)
@@ -326,7 +335,7 @@ def _product(extents: list[int]) -> int:
     return total
 
 
-_PARALLEL_SAFE = {"sync_threads", "sync_warp", "annotate", "print", "fence_proxy_async", "device_assert"}
+_PARALLEL_SAFE = {"store_slice", "store_wide", "sync_threads", "sync_warp", "annotate", "print", "fence_proxy_async", "device_assert"}
 _HANDLERS: dict[type, Any] = {
     Launch: _Runner.launch,
     Alloc: _Runner.alloc,

@@ -38,6 +38,7 @@ class State:
 
     memory: Memory = field(default_factory=Memory)
     values: dict[Var, torch.Tensor] = field(default_factory=dict)
+    vectors: dict[Var, list[torch.Tensor]] = field(default_factory=dict)  # names of vectors: a value for each lane
     faults: list[Fault] = field(default_factory=list)
     statements: list[Stmt] = field(default_factory=list)
     statement: Stmt | None = None
@@ -187,6 +188,8 @@ class State:
         where = torch.where(active, flat, torch.zeros_like(flat))
         self._note_unwritten(buffer, storage, where, active, indices, span)
         value = storage.values[where].to(compute_dtype(buffer.dtype))
+        if not where.ndim:
+            value = value.clone()  # one element is a view of the memory, which may change before the value is used
         outside = self.safe_values.get(buffer, 0)
         return torch.where(active, value, torch.full_like(value, outside)) if not bool(active.all()) else value
 

@@ -17,6 +17,7 @@ from .memory import Unsupported, compute_dtype, convert
 from .regions import Tile, box, extents_of, is_by_lane, matrix, read, write
 from .state import State, combine
 from .taint import Taint, union
+from .vectors import store_slice, store_wide
 
 Mask = torch.Tensor | None
 BY_LANE = ("copy", "fill", "clear", "atomic")  # what single threads may do with memory of their own
@@ -238,7 +239,7 @@ def _atomic(state: State, op: TileOp, mask: Mask) -> None:
     else:
         value, taint = state.tainted(lambda: evaluate(state, op.args["value"], mask))
         value = convert(value, op.args["value"].dtype, dst.dtype)
-        if mask is not None:
+        if mask is not None and dst.form == "element":
             indices, value = indices_of(state, dst.buffer, dst.mins, mask), value.expand(torch.broadcast_shapes(value.shape, mask.shape))
             state.update(dst.buffer, indices, value, kind, mask, op.span, taint)
         else:
@@ -349,6 +350,8 @@ OPERATORS: dict[str, Any] = {
     "mbarrier_wait_parity": wait,
     "device_assert": _assert,
     "sync_grid": _sync_grid,
+    "store_slice": store_slice,
+    "store_wide": store_wide,
     # a bulk copy only announces its bytes on its barrier: the arrival is the user's (tilelang/language/copy_op.py, tma_copy)
     **dict.fromkeys(
         (

@@ -31,8 +31,11 @@ def identity(kind: str, dtype: str) -> int | float | bool:
     return low if kind == "max" else high
 
 
-def combine(kind: str, a: Expr, b: Expr) -> Expr:
-    op = {"sum": "add", "abssum": "add", "max": "max", "absmax": "max", "min": "min", "bitand": "bitand", "bitor": "bitor", "bitxor": "bitxor"}
+def combine(kind: str, a: Expr, b: Expr, nan: bool = False) -> Expr:
+    """Two partial results as one. ``nan``: a NaN on either side is the result; otherwise maxima and minima pass over it."""
+    if nan and kind in ("max", "absmax", "min") and dtypes.is_float(a.dtype):
+        return call("min_nan" if kind == "min" else "max_nan", (a, b), a.dtype)
+    op = {"sum": "add", "mul": "mul", "abssum": "add", "max": "max", "absmax": "max", "min": "min", "bitand": "bitand", "bitor": "bitor", "bitxor": "bitxor"}
     if kind not in op:
         raise LoweringError(f"reduction of kind {kind!r}", None, "reduce-type")
     return binary(op[kind], a, b)
@@ -59,7 +62,7 @@ def lower_reduce(op: TileOp, ctx: Context) -> Body:
             if kind.startswith("abs"):
                 value = call("abs", (value,), work)
             current = Load(work, None, acc, (const(0),))
-            return (Store(op.span, acc, (const(0),), combine(kind, current, value)),)
+            return (Store(op.span, acc, (const(0),), combine(kind, current, value, op.args.get("nan_propagate") is True)),)
 
         result = Load(work, None, acc, (const(0),))
         return (Store(op.span, acc, (const(0),), start), *ctx.loops([shape[dim]], step, op.span, "r"),

@@ -1,0 +1,127 @@
+"""Small kinds that were refused or wrong: NaN in reductions, infinity of an 8-bit float, absolute values of unsigned numbers, tiles of atomics of one value."""
+from __future__ import annotations
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("tvm")
+
+from emit_support import for_target, prim  # noqa: E402
+from three_ways import three_ways  # noqa: E402
+
+
+@pytest.mark.parametrize("kind", ["max", "min", "absmax"])
+@pytest.mark.parametrize("clear", [True, False])
+@pytest.mark.parametrize("wanted", [True, False])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_nan_is_the_result_where_it_is_asked_for(kind, clear, wanted, dtype):
+    a = torch.arange(64).to(getattr(torch, dtype))
+    a[7] = math.nan
+    b = torch.full((1,), 3.0, dtype=a.dtype)
+    three_ways(f"A: T.Tensor((64,), '{dtype}'), B: T.Tensor((1,), '{dtype}')", f"""
+    with T.Kernel(1, threads=32) as _:
+        f = T.alloc_fragment((64,), '{dtype}')
+        r = T.alloc_fragment((1,), '{dtype}')
+        T.copy(A, f)
+        T.copy(B, r)
+        T.reduce_{kind}(f, r, clear={clear}, nan_propagate={wanted})
+        T.copy(r, B)
+    """, a, b)
+    expected = {"max": 63.0, "absmax": 63.0, "min": 0.0}[kind]
+    assert math.isnan(b[0]) if wanted else b[0] == expected
+
+
+def test_nan_from_another_warp():
+    a = torch.arange(256.0).half().reshape(2, 128)
+    a[1, 100] = math.nan
+    b = torch.zeros(2, dtype=torch.float16)
+    three_ways("A: T.Tensor((2, 128), 'float16'), B: T.Tensor((2,), 'float16')", """
+    with T.Kernel(1, threads=128) as _:
+        f = T.alloc_fragment((2, 128), 'float16')
+        r = T.alloc_fragment((2,), 'float16')
+        T.copy(A, f)
+        T.reduce_max(f, r, dim=1, nan_propagate=True)
+        T.copy(r, B)
+    """, a, b)
+    assert b[0] == 127 and math.isnan(b[1])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "float8_e5m2"])
+def test_infinity_is_infinite(dtype):
+    a, b = (torch.zeros(32, dtype=getattr(torch, dtype)) for _ in range(2))
+    signature = f"A: T.Tensor((32,), '{dtype}'), B: T.Tensor((32,), '{dtype}')"
+    body = f"""
+    with T.Kernel(1, threads=32) as _:
+        T.fill(A, T.infinity('{dtype}'))
+        for i in T.Parallel(32):
+            B[i] = A[i]
+    """
+    three_ways(signature, body, a, b, threads=dtype != "float8_e5m2")
+    assert bool((a.float() == math.inf).all()) and bool((b.float() == math.inf).all())
+
+
+def test_infinity_of_an_8_bit_float_is_bits_in_cuda():
+    made = for_target(prim("A: T.Tensor((32,), 'float8_e5m2')", """
+    with T.Kernel(1, threads=32) as _:
+        T.fill(A, T.infinity('float8_e5m2'))
+    """), "sm_90a")
+    assert "0x7c" in made.text("cuda")
+    made.cubin()
+
+
+@pytest.mark.parametrize("kind", ["absmax", "abssum"])
+@pytest.mark.parametrize("dtype", ["uint32", "uint64", "uint8", "int64"])
+def test_absolute_values_of_unsigned_numbers(kind, dtype):
+    made = for_target(prim(f"A: T.Tensor((64,), '{dtype}'), B: T.Tensor((1,), '{dtype}')", f"""
+    with T.Kernel(1, threads=32) as _:
+        f = T.alloc_fragment((64,), '{dtype}')
+        r = T.alloc_fragment((1,), '{dtype}')
+        T.copy(A, f)
+        T.reduce_{kind}(f, r)
+        T.copy(r, B)
+    """), "sm_90a")
+    made.cubin()
+
+
+@pytest.mark.parametrize("kind, after", [("add", 3.5), ("max", 2.0), ("min", 1.5)])
+def test_one_value_for_every_element_of_a_tile(kind, after):
+    a = torch.full((64, 64), 2.0)
+    three_ways("A: T.Tensor((64, 64), 'float32')", f"""
+    with T.Kernel(2, 2, threads=32) as (bx, by):
+        T.atomic_{kind}(A[bx * 32: bx * 32 + 32, by * 32: by * 32 + 32], 1.5)
+    """, a)
+    assert bool((a == after).all())
+
+
+def test_a_tile_of_one_element():
+    a, b = torch.full((1,), 5.0), torch.full((1,), 9.0)
+    three_ways("A: T.Tensor((1,), 'float32'), B: T.Tensor((1,), 'float32')", """
+    with T.Kernel(1) as _:
+        held = T.alloc_local([1], 'float32')
+        T.copy(A, held)
+        T.clear(B)
+        T.atomic_add(B, held)
+        T.atomic_add(B, 1)
+    """, a, b)
+    assert b[0] == 6
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int8", "float16"])
+def test_products_over_threads(dtype):
+    import numpy as np
+    from transform_support import run
+
+    values = np.array([1, 2, -3, 1, 2, 1, 1, 2])
+    out = run(f"A: T.Tensor((8,), '{dtype}'), B: T.Tensor((1,), '{dtype}')", f"""
+    with T.Kernel(1, threads=(8,)):
+        tk = T.get_thread_binding(0)
+        v = T.alloc_local((1,), '{dtype}')
+        r = T.alloc_local((1,), '{dtype}')
+        v[0] = A[tk]
+        with T.attr(T.comm_reducer(lambda x, y: x * y, [T.cast(1, '{dtype}')]), "reduce_scope", T.reinterpret(T.uint64(0), dtype="handle")):
+            T.evaluate(T.tvm_thread_allreduce(T.uint32(1), v[0], True, r[0], tk, dtype="handle"))
+        B[0] = r[0]
+    """, A=values.astype(dtype))
+    assert out["B"][0] == -24
