@@ -32,16 +32,21 @@ def files_of(tree: Path, only: list[str]) -> list[tuple[str, Path]]:
     return [(folder, f) for folder, f in found if not only or folder in only]
 
 
-def run_file(path: Path, timeout: float, cpu: bool) -> list[tuple[str, str, str]]:
+def run_file(path: Path, timeout: float, cpu: bool, deadline: float, root: Path) -> list[tuple[str, str, str]]:
     """(test, outcome, why) of one file."""
+    timeout = min(timeout, deadline - time.monotonic())
+    if timeout <= 0:
+        return [(path.stem, "timeout", "not started in time")]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "tilec", "-m", "pytest", str(path), "-q", "--tb=line", "-p", "no:cacheprovider", f"--junitxml={report}",
                    f"--rootdir={path.parent}", "--noconftest", "-o", "addopts="]
         environment = dict(os.environ)
+        search = [environment.get("PYTHONPATH"), str(root)]  # some tests import the tree's examples
         if cpu:
             command += ["-p", "peer_cpu"]
-            environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *filter(None, [environment.get("PYTHONPATH")])])
+            search.insert(0, str(Path(__file__).parent))
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, search))
         try:
             done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, timeout=timeout, env=environment)
         except subprocess.TimeoutExpired:
@@ -83,6 +88,7 @@ def main() -> int:
     parser.add_argument("--match", default="", help="files whose name has this text")
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--timeout", type=float, default=300.0)
+    parser.add_argument("--limit", type=float, default=7200.0, help="seconds for everything; files not run by then count as timeouts")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--cpu", action="store_true", help="without a GPU: compile for sm_90a, execute on the CPU target")
     parser.add_argument("--failures", action="store_true", help="list what fails and why")
@@ -92,8 +98,10 @@ def main() -> int:
         print(f"peer_suite: no tests under {args.tree}", file=sys.stderr)
         return 2
     start = time.monotonic()
+    chosen.sort(key=lambda item: -item[1].stat().st_size)  # the longest first, so that they do not end alone
+    deadline = start + args.limit
     with ThreadPoolExecutor(args.jobs) as pool:
-        results = list(pool.map(lambda item: run_file(item[1], args.timeout, args.cpu), chosen))
+        results = list(pool.map(lambda item: run_file(item[1], args.timeout, args.cpu, deadline, args.tree.resolve()), chosen))
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for (folder, path), found in zip(chosen, results):
         counts[folder].update(outcome for _, outcome, _ in found)

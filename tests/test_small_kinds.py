@@ -6,7 +6,6 @@ import math
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("tvm")
 
 from emit_support import for_target, prim  # noqa: E402
 from three_ways import three_ways  # noqa: E402
@@ -125,3 +124,29 @@ def test_products_over_threads(dtype):
         B[0] = r[0]
     """, A=values.astype(dtype))
     assert out["B"][0] == -24
+
+
+@pytest.mark.parametrize("generator", ["curandStateMRG32k3a_t", "curandStatePhilox4_32_10_t", "curandStateXORWOW_t"])
+def test_random_numbers_in_cuda(generator):
+    """The text: cuRAND's headers are not on every machine."""
+    made = for_target(prim("A: T.Tensor((1024,), 'uint32'), B: T.Tensor((1024,), 'float64')", f"""
+    with T.Kernel(8, threads=32) as bx:
+        T.rng_init(42, off=bx, generator="{generator}")
+        for i in T.Parallel(128):
+            A[bx * 128 + i] = T.rng_rand()
+            B[bx * 128 + i] = T.rng_rand_float(bit=64, dist="normal")
+    """), "sm_90a")
+    text = made.text("cuda")
+    assert f"{generator} rng_state;" in text and "curand_init(42ULL" in text and "curand_normal_double(&rng_state)" in text
+    assert "#include <curand_kernel.h>" in text
+
+
+def test_a_generator_must_be_started():
+    from tilec.transform.errors import LoweringError
+
+    with pytest.raises(LoweringError, match="T.rng_init"):
+        for_target(prim("A: T.Tensor((32,), 'uint32')", """
+    with T.Kernel(1, threads=32) as bx:
+        for i in T.Parallel(32):
+            A[i] = T.rng_rand()
+    """), "sm_90a").text("cuda")

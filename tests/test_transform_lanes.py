@@ -4,7 +4,6 @@ from __future__ import annotations
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("tvm")
 
 from emit_support import for_target, prim  # noqa: E402
 from three_ways import three_ways  # noqa: E402

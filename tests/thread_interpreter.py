@@ -231,7 +231,8 @@ class Run:
         self._arguments(arguments)
 
     def _arguments(self, arguments: dict[str, Any]) -> None:
-        buffers = list(dict.fromkeys([*(p for p in self.program.params if isinstance(p, Buffer)), *self.program.outputs]))
+        buffers = list(dict.fromkeys([*(p for p in self.program.params if isinstance(p, Buffer)), *self.program.outputs,
+                                      *self.program.attrs.get("workspaces", ())]))
         for p in self.program.params:
             if isinstance(p, Var):
                 self.env[p] = arguments[p.name]
@@ -265,6 +266,9 @@ class Run:
         for s in self.program.body:
             assert isinstance(s, Launch), "host code is not interpreted"
             LaunchRun(self, s).execute()
+            for place in self.places.values():  # the next launch comes after everything of this one
+                place.space.writer = [None] * len(place.space.writer)
+                place.space.reader = [None] * len(place.space.reader)
         return {b.name: self._value(p) for b, p in self.places.items() if b.scope == GLOBAL}
 
     def _value(self, p: Place) -> np.ndarray:

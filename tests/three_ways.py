@@ -1,6 +1,7 @@
-"""One kernel run by the CPU target, by the reference interpreter and thread by thread as CUDA, on the same arguments."""
+"""One kernel run by the CPU target, by the reference interpreter, thread by thread as CUDA and, where there is one, by a GPU, on the same arguments."""
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ def three_ways(signature: str, body: str, *arguments: Any, cpu: bool = True, int
 
 def agree(program: TileProgram, *arguments: Any, cpu: bool = True, interpreter: bool = True, threads: bool = True) -> None:
     results = []
-    if cpu:
+    if cpu and importlib.util.find_spec("tvm") is not None:
         mine = [_copied(a) for a in arguments]
         on_cpu(program)(*mine)
         results.append(("cpu", mine))
@@ -32,6 +33,8 @@ def agree(program: TileProgram, *arguments: Any, cpu: bool = True, interpreter: 
         results.append(("interpreter", mine))
     if threads:
         results.append(("threads", _by_threads(program, arguments)))
+    if torch.cuda.is_available():
+        results.append(("gpu", _on_gpu(program, arguments)))
     name, first = results[0]
     for other, made in results[1:]:
         for p, a, b in zip(program.params, first, made):
@@ -46,6 +49,16 @@ def _by_threads(program: TileProgram, arguments: Any) -> list[Any]:
     given = {p.name: a if not isinstance(a, torch.Tensor) else _numbers(a) for p, a in zip(program.params, arguments)}
     after = execute(lowered(program), **given)
     return [after.get(p.name) for p in program.params]
+
+
+def _on_gpu(program: TileProgram, arguments: Any) -> list[Any]:
+    from tilec.pipeline import compile_program
+    from tilec.runtime import gpu
+
+    mine = [a.cuda() if isinstance(a, torch.Tensor) else a for a in arguments]
+    gpu.GpuKernel(compile_program(program, gpu.local_target()))(*mine)
+    torch.cuda.synchronize()
+    return [a.cpu() if isinstance(a, torch.Tensor) else a for a in mine]
 
 
 def _copied(a: Any) -> Any:

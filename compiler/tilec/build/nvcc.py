@@ -1,6 +1,7 @@
 """The CUDA toolkit: finding nvcc, compiling to PTX and cubin, resource facts, disassembly."""
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -83,7 +84,7 @@ def _run(nvcc: str, source: str, target: Target, kind: str) -> tuple[bytes, str]
         text.write_text(source, encoding="utf-8")
         arch = architecture(target)
         command = [nvcc, f"-{kind}", "-O3", "-std=c++17", "-Xptxas", "-v", "-gencode", f"arch=compute_{arch},code={'sm' if kind == 'cubin' else 'compute'}_{arch}",
-                   "-o", str(out), str(text)]
+                   "-o", str(out), str(text), *_includes(nvcc, source)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, cwd=folder, check=False)
         except subprocess.TimeoutExpired:
@@ -94,6 +95,17 @@ def _run(nvcc: str, source: str, target: Target, kind: str) -> tuple[bytes, str]
         if done.returncode != 0 or not out.is_file():
             raise ToolkitError(f"nvcc rejects the generated source for {target.name}: {_first_error(log)}")
         return out.read_bytes(), log
+
+
+def _includes(nvcc: str, source: str) -> list[str]:
+    """Where cuRAND's headers are, for kernels that draw random numbers: in the toolkit, or in the packages torch depends on."""
+    if "curand_kernel.h" not in source or (Path(os.path.realpath(nvcc)).parent.parent / "include" / "curand_kernel.h").is_file():
+        return []
+    spec = importlib.util.find_spec("nvidia")
+    for folder in spec.submodule_search_locations or () if spec is not None else ():
+        for header in sorted(Path(folder).glob("*/include/curand_kernel.h")):
+            return [f"-I{header.parent}"]
+    return []
 
 
 def _first_error(log: str) -> str:

@@ -123,7 +123,7 @@ def count_message(plan: Plan) -> str:
 
 def kind_message(plan: Plan, index: int) -> str:
     p = plan.params[index]
-    what = "a tensor" if isinstance(p, Buffer) else f"a number ({p.dtype})"
+    what = "a tensor" if isinstance(p, Buffer) else "a tensor or an address" if p.dtype == "handle" else f"a number ({p.dtype})"
     return f"{plan.name}: Expect arg[{index}] ({p.name}) to be {what}"
 
 
@@ -172,7 +172,10 @@ def check_arguments(plan: Plan, arguments: Sequence[Any], device: str) -> dict[V
     if len(arguments) != len(plan.params):
         raise ArgumentError(f"{count_message(plan)}, but {len(arguments)} were given")
     for i, (p, a) in enumerate(zip(plan.params, arguments)):
-        if isinstance(p, Buffer) != hasattr(a, "shape") or (isinstance(p, Var) and not isinstance(a, (int, float, bool))):
+        if isinstance(p, Var) and p.dtype == "handle":
+            if not isinstance(a, int) or isinstance(a, bool):
+                raise ArgumentError(f"{kind_message(plan, i)}, but it is {type(a).__name__}")
+        elif isinstance(p, Buffer) != hasattr(a, "shape") or (isinstance(p, Var) and not isinstance(a, (int, float, bool))):
             raise ArgumentError(f"{kind_message(plan, i)}, but it is {type(a).__name__}")
         if isinstance(p, Buffer):
             if len(a.shape) != p.ndim:
@@ -215,6 +218,8 @@ def _check_dtype(plan: Plan, p: Buffer, tensor: Any) -> None:
     wanted = {_TORCH_NAMES.get(p.dtype, p.dtype)}
     if plan.packed(p) > 1:
         wanted = {"int8", "uint8", "float4_e2m1fn_x2"}
+    if p.dtype == "handle":  # a table of addresses
+        wanted = {"int64", "uint64"}
     if name not in wanted:
         raise ArgumentError(f"{dtype_message(plan, p)}, but it is {name}")
 

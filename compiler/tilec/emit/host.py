@@ -96,6 +96,10 @@ def _unpack(b: HostBuilder, args: Any, index: int) -> None:
 def _unpack_scalar(b: HostBuilder, args: Any, index: int, p: Var, code: Any, one_of: Any, message: str) -> None:
     from ..ir import dtypes
 
+    if p.dtype == "handle":
+        b.require(T.logical_not(one_of(_FLOAT)), message, "TypeError")
+        b.statements.append(T.bind(b.emitter.var(p), T.struct_get(args, index, _VALUE, "handle")))
+        return
     if dtypes.is_float(p.dtype):
         b.require(one_of(_INT, _BOOL, _FLOAT), message, "TypeError")
         whole = T.cast("float64", T.struct_get(args, index, _VALUE, "int64"))

@@ -31,6 +31,9 @@ def host_text(program: TileProgram, kernels: list[KernelSpec], target: Target) -
 
 
 def _arguments(b: HostBuilder, spec: KernelSpec) -> list[Any]:
+    for a in spec.arguments:
+        if isinstance(a, Buffer) and a not in b.pointers:  # a workspace
+            b.pointers[a] = b.bind(a.name, "handle", T.extern("workspace", "handle", [b.emitter.expr(e) for e in a.shape]))
     return [b.pointers[a] if isinstance(a, Buffer) else b.emitter.var(a) for a in spec.arguments]
 
 

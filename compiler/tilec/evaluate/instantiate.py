@@ -234,7 +234,9 @@ def _declare_annotated(ev: Evaluator, function: Function, scope: Scope, values: 
         reporting, ev.reporting = ev.reporting, False
         annotation = evaluate_annotation(ev, argument.annotation, function.scope)
         ev.reporting = reporting
-        if isinstance(annotation, TensorType) and annotation.shape is not None:
+        if dtype_name(annotation) == "handle" or (isinstance(annotation, TensorType) and annotation.kind == "ptr"):
+            scope.names[argument.arg] = make_parameter(ev, argument.arg, annotation, argument)
+        elif isinstance(annotation, TensorType) and annotation.shape is not None:
             from .tile.signature import _solve
 
             if isinstance(values.get(argument.arg), HostTensor):

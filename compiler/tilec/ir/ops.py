@@ -90,7 +90,7 @@ OPS: dict[str, OpSpec] = {
     "store_wide": OpSpec((), ("dst",), ("value", "bits", "pred"), "store bits / 32 words of value at dst"),
     "tcgen05_cp_warpx4": OpSpec(("src",), ("dst",), ("column", "use_2cta"), "scale factors from shared to tensor memory", lowered=False),
     "tcgen05_sf_warp_transpose": OpSpec(("src",), ("src",), (), "reorder packed scale factors in place", lowered=False),
-    "rng_init": OpSpec((), (), ("seed", "seq", "off", "generator"), "start each thread's random numbers", lowered=False),
+    "rng_init": OpSpec((), (), ("seed", "seq", "off", "generator"), "start each thread's random numbers"),
     "cluster_arrive": OpSpec((), (), ("relaxed",), "arrive at the cluster's barrier", sync=True),
     "cluster_wait": OpSpec((), (), (), "wait for all blocks of the cluster to arrive", sync=True),
     "cluster_sync": OpSpec((), (), (), "arrive and wait", sync=True),

@@ -80,6 +80,8 @@ class JITFunction:
 
     def get_tir(self, *args: Any, **kwargs: Any) -> PrimFunc:
         """The prim_func for these arguments."""
+        if not self.lazy:
+            return PrimFunc.of(self.func, eager_program(self.func, args, kwargs, {}))
         made = self.func(*args, **kwargs)
         if not isinstance(made, PrimFunc):
             raise CompileError(f"{self.func.__name__} returns {type(made).__name__}, not the @T.prim_func it defines")

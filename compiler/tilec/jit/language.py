@@ -9,7 +9,9 @@ from ..evaluate.evaluator import Evaluator
 from ..evaluate.tile.registry import subscript_api
 from ..evaluate.values import Api, DType, Function, Module, is_unknown
 from ..evaluate.workspace import Workspace, tilelang_member
-from ..ir.expr import Var
+from ..ir import dtypes
+from ..ir.buffer import Buffer
+from ..ir.expr import Expr, Var
 from ..source.file import SourceFile
 from .errors import CompileError
 from .functions import traced_function
@@ -63,6 +65,11 @@ class Name:
     def __hash__(self) -> int:
         return hash(self._api)
 
+    def __instancecheck__(self, value: Any) -> bool:
+        """``isinstance(n, T.Var)``."""
+        kind = {"Var": Var, "Buffer": Buffer, "Tensor": Buffer, "PrimExpr": Expr}.get(self._api.name)
+        return kind is not None and isinstance(value, kind)
+
     def __or__(self, other: Any) -> Any:
         return self
 
@@ -113,8 +120,8 @@ def macro(function: Any = None, **options: Any) -> Any:
 def member(module: str, name: str) -> Any:
     """``module.name`` for a running program. Raises AttributeError for names the language lacks."""
     found = tilelang_member(module, name)
-    if found == Api("tilelang.language", "const"):
-        return constants
+    if found == _Constants.api:
+        return _Constants(found)
     if isinstance(found, DType):
         return to_host(found)
     if isinstance(found, Module):
@@ -124,7 +131,19 @@ def member(module: str, name: str) -> Any:
     return Name(found)
 
 
-def constants(names: str, dtype: str = "int32") -> Any:
-    """``T.const`` in an annotation, which Python evaluates before there is a kernel: symbols of these names."""
-    found = tuple(Var(dtype, None, name, "const") for name in names.replace(",", " ").split())
-    return found[0] if len(found) == 1 and "," not in names else found
+def is_known(name: str) -> bool:
+    """Whether the language has a name."""
+    from ..evaluate.tile.registry import known_names
+
+    return dtypes.canonical(name) is not None or name in known_names()
+
+
+class _Constants(Name):
+    """``T.const``: inside a kernel the language's own, whose values follow from the arguments; in an annotation, which Python
+    evaluates before there is a kernel, symbols of these names."""
+
+    api = Api("tilelang.language", "const")
+
+    def __call__(self, names: str, dtype: str = "int32") -> Any:
+        found = tuple(Var(dtype, None, name, "const") for name in names.replace(",", " ").split())
+        return found[0] if len(found) == 1 and "," not in names else found

@@ -71,6 +71,8 @@ class Profiler:
         if missing:
             raise ValueError(f"{p.name} has the run-time extent {missing[0]}; give it in dynamic_symbolic_constraints, or pass input_tensors")
         shape = [int(evaluate(e, symbols)) for e in p.shape]
+        if not isinstance(self.supply, TensorSupplyType) and callable(self.supply):  # of get_tensor_supply, or the user's own
+            return self.supply(p)
         return make_input(shape, p.dtype, self.supply, "cpu" if self.kernel.target.kind == "cpu" else "cuda")
 
     # -- comparing -----------------------------------------------------------------------------------------------
@@ -120,7 +122,8 @@ class Profiler:
 
 
 def make_input(shape: list[int], name: str, supply: Any, device: str) -> Any:
-    """A random tensor of a data type. ``supply``: a TensorSupplyType."""
+    """A random tensor of a data type. ``supply``: a TensorSupplyType; Auto is what TileLang's Auto is: floats between -1 and 1,
+    small integers (tilelang/utils/tensor.py, 0.1.15), so that its tests' tolerances mean the same here."""
     import torch
 
     from .values import dtype
@@ -139,9 +142,11 @@ def make_input(shape: list[int], name: str, supply: Any, device: str) -> Any:
     if not dtypes.is_float(name):
         low = 0 if dtypes.is_unsigned(name) else -2
         return torch.randint(low, 3, shape, device=device).to(torch_dtype)
-    if kind == "Integer":
+    if name.startswith("float8") and kind in ("Integer", "Auto"):
+        return torch.randint(-128, 128, shape, dtype=torch.int8, device=device).to(torch_dtype)
+    if kind == "Integer" or (kind == "Auto" and name == "float64"):
         return torch.randint(-2, 3, shape, device=device).to(torch_dtype)
-    if kind == "Uniform":
+    if kind in ("Uniform", "Auto"):
         return (torch.rand(shape, device=device) * 2 - 1).to(torch_dtype)
     return torch.randn(shape, device=device).to(torch_dtype)
 

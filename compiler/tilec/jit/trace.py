@@ -9,8 +9,9 @@ from ..evaluate.definitions import KernelDefinition, KernelInstance, call_text
 from ..evaluate.instantiate import instantiate
 from ..evaluate.module import ModuleAnalysis
 from ..evaluate.tile.jit import has_inner_prim_func
-from ..evaluate.values import Function
+from ..evaluate.values import Function, HostTensor, TensorType
 from ..evaluate.workspace import Workspace
+from ..ir.build import const_int
 from ..ir.program import TileProgram
 from ..target.chips import Target
 from .errors import CompileError
@@ -27,6 +28,14 @@ class PrimFunc:
         self.__doc__ = function.__doc__
         self.attrs: dict[str, Any] = {"global_symbol": function.__name__}
         self.program = _trace(traced_function(function, to_value, "prim_func", frames), "prim_func", [], {})
+
+    @classmethod
+    def of(cls, function: types.FunctionType, program: TileProgram) -> PrimFunc:
+        """A program that was traced already."""
+        made = cls.__new__(cls)
+        made.function, made.__name__, made.__doc__ = function, function.__name__, function.__doc__
+        made.attrs, made.program = {"global_symbol": function.__name__}, program
+        return made
 
     @property
     def params(self) -> list[Any]:
@@ -59,7 +68,29 @@ def prim_func(function: Any = None, **options: Any) -> Any:
 def is_lazy(function: types.FunctionType) -> bool:
     """Whether a jitted function is a factory (it defines a prim_func) rather than a kernel itself."""
     node = syntax_of(function)[1]
-    return has_inner_prim_func(node) or not _opens_a_launch(node)
+    return has_inner_prim_func(node) or not (_opens_a_launch(node) or any(map(_macro_opens_a_launch, _macros_of(function))))
+
+
+def _macros_of(function: types.FunctionType) -> list[Any]:
+    """The macros a function names."""
+    from .language import Macro
+
+    code = function.__code__
+    cells = dict(zip(code.co_freevars, function.__closure__ or ()))
+    found = []
+    for name in (*code.co_names, *code.co_freevars):
+        try:
+            value = cells[name].cell_contents if name in cells else function.__globals__.get(name)
+        except ValueError:  # not bound yet
+            continue
+        if isinstance(value, Macro):
+            found.append(value)
+    return found
+
+
+def _macro_opens_a_launch(macro: Any, depth: int = 8) -> bool:
+    return _opens_a_launch(syntax_of(macro.function)[1]) or (depth > 0 and any(
+        _macro_opens_a_launch(m, depth - 1) for m in _macros_of(macro.function) if m is not macro))
 
 
 def _opens_a_launch(node: ast.AST) -> bool:
@@ -70,7 +101,15 @@ def eager_program(function: types.FunctionType, args: tuple[Any, ...], kwargs: d
     """The program of an eager kernel for the arguments of one call."""
     traced = traced_function(function, to_value, "eager")
     traced.jit.update(options)
-    return _trace(traced, "eager", [to_value(a) for a in args], {k: to_value(v) for k, v in kwargs.items()})
+    return _trace(traced, "eager", [_described(to_value(a)) for a in args], {k: _described(to_value(v)) for k, v in kwargs.items()})
+
+
+def _described(value: Any) -> Any:
+    """``T.Tensor((128, 128), dtype)`` in the place of a tensor: one of that shape."""
+    if isinstance(value, TensorType) and value.kind == "tensor" and value.shape is not None:
+        extents = tuple(const_int(e) for e in value.shape)
+        return HostTensor(extents, value.dtype) if None not in extents else value  # type: ignore[arg-type]
+    return value
 
 
 def _trace(function: Function, kind: str, args: list[Any], kwargs: dict[str, Any]) -> TileProgram:

@@ -57,23 +57,32 @@ class GpuKernel:
         self._driver = Driver()
         self._functions: dict[int, list[tuple[Any, ctypes.c_void_p]]] = {}
         self._last: _Call | None = None
+        self._pointers = {i for i, p in enumerate(self._plan.params) if not isinstance(p, Buffer) and p.dtype == "handle"}
+        self._workspaces: list[Buffer] = list(artifact.thread_program.attrs.get("workspaces", ()))
 
     def __call__(self, *arguments: Any) -> None:
         """Raises ArgumentError. A call like the one before (shapes, strides, dtypes, device, numbers) is not checked anew."""
+        if self._pointers:
+            arguments = self._addresses(arguments)
         call = self._last
         if call is None or not call.run(arguments):
             call = self._last = self._made(arguments)
             call.run(arguments)
 
+    def _addresses(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """Tensors given for pointers as their addresses."""
+        return tuple(a.data_ptr() if i in self._pointers and hasattr(a, "data_ptr") else a for i, a in enumerate(arguments))
+
     def prepared(self, *arguments: Any) -> Callable[[], None]:
         """Check the arguments once; the function returned only launches, so that short kernels can be timed."""
+        arguments = self._addresses(arguments)
         call = self._made(arguments)
         return lambda: (call.run(arguments), None)[1]
 
     def _made(self, arguments: Sequence[Any]) -> _Call:
         values = check_arguments(self._plan, arguments, "cuda")
         device = next((a.device for a in arguments if hasattr(a, "device")), self._torch.device("cuda", self._torch.cuda.current_device()))
-        addresses = {p: ctypes.c_void_p() for p in self._plan.params if isinstance(p, Buffer)}
+        addresses = {p: ctypes.c_void_p() for p in (*self._plan.params, *self._workspaces) if isinstance(p, Buffer)}
         launches = []
         with self._torch.cuda.device(device):
             for spec, function in self._loaded():
@@ -85,7 +94,8 @@ class GpuKernel:
                     launches.append(PreparedLaunch(self._driver, function, grid, spec.block, spec.shared_bytes, passed))
         alignment = self._alignment()
         tensors = [_Tensor(i, addresses[p], arguments[i], alignment.get(i, 1)) for i, p in enumerate(self._plan.params) if isinstance(p, Buffer)]
-        return _Call(self._torch, self._plan, arguments, device.index, launches, tensors)
+        memory = [_Workspace(addresses[b], [int(evaluate(e, values)) for e in b.shape], b.dtype) for b in self._workspaces]
+        return _Call(self._torch, self._plan, arguments, device.index, launches, tensors, memory)
 
     def _alignment(self) -> dict[int, int]:
         found: dict[int, int] = {}
@@ -110,6 +120,18 @@ class GpuKernel:
         return self._functions[index]
 
 
+class _Workspace:
+    """Memory that a call makes for its kernels, in the order of the stream."""
+
+    def __init__(self, address: ctypes.c_void_p, shape: list[int], dtype: str):
+        from ..ir import dtypes
+
+        count = 1
+        for extent in shape:
+            count *= extent
+        self.address, self.bytes = address, max((count * dtypes.bits(dtype) + 7) // 8, 1)
+
+
 class _Tensor:
     """What a tensor argument looked like when it was checked, and the holder of its address."""
 
@@ -121,7 +143,9 @@ class _Tensor:
 class _Call:
     """A checked call: what its arguments look like, and the launches it makes."""
 
-    def __init__(self, torch: Any, plan: Any, arguments: Sequence[Any], device: int, launches: list[PreparedLaunch], tensors: list[_Tensor]):
+    def __init__(self, torch: Any, plan: Any, arguments: Sequence[Any], device: int, launches: list[PreparedLaunch], tensors: list[_Tensor],
+                 workspaces: list[_Workspace]):
+        self._torch, self._workspaces = torch, workspaces
         self._device, self._launches, self._plan = device, launches, plan
         self._tensors = [t.row for t in tensors]
         self._empty = {t.row[0] for t in tensors if t.empty}
@@ -158,6 +182,10 @@ class _Call:
 
     def _launch(self) -> None:
         stream = self._stream(self._device)
+        made = []  # freed after the launches: torch hands the memory out again in the order of the stream
+        for w in self._workspaces:
+            made.append(self._torch.empty(w.bytes, dtype=self._torch.uint8, device=f"cuda:{self._device}"))
+            w.address.value = made[-1].data_ptr()
         for launch in self._launches:
             launch(stream)
 

@@ -21,6 +21,7 @@ MODULES: dict[str, tuple[str, str | None]] = {
     "tilelang.utils.tensor": ("tensors", None),
     "tilelang.env": ("environment", None),
     "tilelang.transform": ("passes", None),
+    "tilelang.transform.simplify": ("simplifying", None),
     "tilelang.layout": ("layouts", "tilelang.layout"),
     "tilelang.layout.swizzle": ("layouts", "tilelang.layout"),
     "tilelang.tileop": ("empty", "tilelang.language"),
@@ -56,6 +57,28 @@ class _Served(types.ModuleType):
         return found
 
 
+class _Internal(types.ModuleType):
+    """A module of TileLang's or TVM's internals: its names are the language's where that has them, else only for importing."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        from .unavailable import Unavailable
+
+        found = _of_language(self.__name__, name)
+        found = Unavailable(f"{self.__name__}.{name}") if found is None else found
+        setattr(self, name, found)
+        return found
+
+
+def _of_language(module: str, name: str) -> Any:
+    if not module.startswith(("tilelang.language.", "tilelang.cuda.language.")):
+        return None
+    from ..jit.language import is_known, member
+
+    return member("tilelang.language", name) if is_known(name) else None
+
+
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Serves the modules of the table; ``tvm`` only where none is installed."""
 
@@ -63,14 +86,19 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._names = names
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if fullname not in self._names:
+        if fullname not in self._names and not self._is_internal(fullname):
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
+    def _is_internal(self, fullname: str) -> bool:
+        return fullname.startswith("tilelang.") or ("tvm" in self._names and fullname.startswith("tvm."))
+
     def create_module(self, spec: Any) -> types.ModuleType:
-        return _Served(spec.name)
+        return _Served(spec.name) if spec.name in self._names and spec.name != "tvm" else _Internal(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
+        if module.__name__ not in self._names:
+            return
         source, language = MODULES[module.__name__]
         module._language = language  # type: ignore[attr-defined]
         filled = importlib.import_module(f"{__package__}.{source}")

@@ -21,4 +21,18 @@ def map_torch_type(name: str) -> Any:
     return dtype(dtypes.canonical(name) or name).as_torch()
 
 
-__all__ = ["TensorSupplyType", "map_torch_type", "torch_assert_close"]
+def get_tensor_supply(supply_type: Any = TensorSupplyType.Integer) -> Any:
+    """A function from a kernel's parameter to a random tensor for it."""
+    from ..ir.build import const_int
+    from ..jit.profiler import _cuda_is_there, make_input
+
+    def supply(param: Any) -> Any:
+        shape = [const_int(e) if not isinstance(e, int) else e for e in param.shape]
+        if any(e is None for e in shape):
+            raise ValueError(f"{getattr(param, 'name', 'the parameter')} has a run-time extent; a random tensor needs all extents")
+        return make_input([int(e or 0) for e in shape], str(param.dtype), supply_type, "cuda" if _cuda_is_there() else "cpu")
+
+    return supply
+
+
+__all__ = ["TensorSupplyType", "get_tensor_supply", "map_torch_type", "torch_assert_close"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..ir import dtypes
-from ..ir.buffer import DESCRIPTOR, FRAGMENT, GLOBAL, TMEM, Buffer, Region
+from ..ir.buffer import DESCRIPTOR, FRAGMENT, TMEM, Buffer, Region
 from ..ir.build import const, const_int
 from ..ir.expr import Expr, Load, Unknown, Var, walk
 from ..ir.ops import OPS
@@ -65,9 +65,6 @@ def _refuse(e: Expr, s: Stmt | Buffer) -> None:
 
 
 def _check_alloc(s: Alloc) -> None:
-    if s.buffer.scope == GLOBAL and s.buffer.view_of is None:
-        what = "Tensors made from pointers" if "pointer" in s.buffer.attrs else "Workspaces in global memory (T.alloc_global)"
-        raise LoweringError(f"{what} cannot be compiled yet; pass {s.buffer.name} as a parameter of the kernel.", s.span, "unsupported")
     if s.buffer.view_of is not None and s.buffer.strides is not None:
         raise LoweringError(f"Views with strides of their own ({s.buffer.name}) cannot be compiled yet; index {s.buffer.view_of.name} instead.", s.span,
                             "unsupported")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..ir.buffer import FRAGMENT, TMEM, Region
-from ..ir.build import binary, const, const_int, lift
+from ..ir.build import binary, call, cast, const, const_int, lift
 from ..ir.expr import Expr, Load, Var
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Parallel, Stmt, Store, TileOp
 from .allreduce import lower_allreduce
@@ -72,6 +72,18 @@ def _commit_group(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list
 
 def _nothing(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
     return []
+
+
+def _rng_init(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    """Every thread starts its own generator."""
+    before: list[Stmt] = []
+    values = []
+    for name in ("seed", "seq", "off"):
+        given = op.args.get(name)
+        more, value = lowering.expression(cast(lift(0 if given is None else given), "uint64"), op, divergent)
+        before += more
+        values.append(value)
+    return [*before, unit((Evaluate(op.span, call("rng_init", tuple(values), "void", op.span, generator=op.args["generator"])),), op.span)]
 
 
 def _launch_order(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
@@ -155,5 +167,5 @@ _OPERATORS: dict[str, Callable[[TileOp, ThreadLowering, bool], list[Stmt]]] = {
     "named_barrier_arrive": _named_arrive,
     # Bulk stores are stores, and matrix operations are done when their statement is: there is nothing to commit or wait for.
     **dict.fromkeys(("tma_store_arrive", "tma_store_wait", "warpgroup_arrive", "warpgroup_commit_batch", "warpgroup_fence_operand"), _nothing),
-    "thread_allreduce": lower_allreduce, "print": _debugging, "device_assert": _debugging,
+    "rng_init": _rng_init, "thread_allreduce": lower_allreduce, "print": _debugging, "device_assert": _debugging,
 }

@@ -111,8 +111,10 @@ class ThreadLowering:
                 zero = Store(s.span, registers, (r,), const(0, registers.dtype))
                 out.append(unit((For(s.span, r, const(0), registers.shape[0], (zero,), "unroll"),), s.span))
             return out
-        if b.scope == TMEM or b.scope == GLOBAL:
+        if b.scope == TMEM or (b.scope == GLOBAL and "address" not in b.attrs):
             return []
+        if b.scope == GLOBAL:
+            return [unit((s,), s.span)]
         return [s]
 
     def _if(self, s: If, divergent: bool) -> list[Stmt]:

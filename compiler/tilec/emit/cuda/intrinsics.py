@@ -171,6 +171,19 @@ def _read_only(p: ExpressionPrinter, e: Call) -> str:
     return f"__ldg(&{p.element(place.buffer, place.indices)})"
 
 
+# -- random numbers --------------------------------------------------------------------------------------------------------------
+GENERATOR = "rng_state"  # of each thread; declared at the head of a kernel that draws numbers
+
+
+def _draw(p: ExpressionPrinter, e: Call) -> str:
+    p.headers.add("curand_kernel.h")
+    if e.op == "rng_init":
+        return f"curand_init({_arguments(p, e)}, &{GENERATOR})"
+    if e.op == "rng_rand":
+        return f"curand(&{GENERATOR})"
+    return f"curand_{(e.attrs or {}).get('dist') or 'uniform'}{'_double' if e.dtype == 'float64' else ''}(&{GENERATOR})"
+
+
 _CLUSTER_RANK = ("__device__ __forceinline__ int tile_cluster_rank() {\n  int rank;\n"
                  '  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));\n  return rank;\n}\n')
 
@@ -193,5 +206,6 @@ INTRINSICS: dict[str, Printer] = {
     "block_rank_in_cluster": lambda p, e: p.use("tile_cluster_rank", _CLUSTER_RANK) + "()",
     "match_any_sync": _match, "match_all_sync": _match, "shuffle_elect": _elect,
     "__ffs": _bits("__ffs", "__ffsll"), "popcount": _bits("__popc", "__popcll"), "clz": _bits("__clz", "__clzll"),
+    **dict.fromkeys(("rng_init", "rng_rand", "rng_rand_float"), _draw),
     "__fns": lambda p, e: f"__fns({_arguments(p, e)})", "__ldg": _read_only,
 }

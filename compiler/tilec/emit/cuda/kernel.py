@@ -14,6 +14,7 @@ from ...ir.stmt import walk as walk_statements
 from ...source.span import Span
 from ...target.chips import Target
 from ...transform.errors import LoweringError
+from .intrinsics import GENERATOR
 from .statements import StatementPrinter
 
 
@@ -51,7 +52,7 @@ def emit_cuda(program: TileProgram, target: Target) -> CudaModule:
     kernels: list[KernelSpec] = []
     for number, launch in enumerate(launches):
         name = f"{program.name}_kernel" + (f"_{number}" if number else "")
-        spec, out = _kernel(program, launch, name)
+        spec, out = _from_source(program, launch) if "source_text" in launch.attrs else _kernel(program, launch, name)
         kernels.append(spec)
         sources.update({k: v for k, v in out.expr.sources.items() if k not in sources})
         headers |= out.expr.headers
@@ -76,13 +77,15 @@ def _kernel(program: TileProgram, launch: Launch, name: str) -> tuple[KernelSpec
     minimum = launch.attrs.get("min_blocks_per_sm")
     bounds = f"{threads}, {minimum}" if isinstance(minimum, int) else f"{threads}"
     written = {s.buffer.storage() for s in walk_statements(launch.body) if isinstance(s, Store)} | _address_taken(launch)
-    parameters = [_pointer(out, b, b not in written) for b in buffers] + [f"{out.expr.type(v.dtype)} {out.expr.name(v)}" for v in scalars]
+    alone = not any(isinstance(s, Alloc) and "address" in s.buffer.attrs for s in walk_statements(launch.body))
+    parameters = [_pointer(out, b, b not in written and alone, alone) for b in buffers] + [f"{out.expr.type(v.dtype)} {out.expr.name(v)}" for v in scalars]
     cluster = _cluster(launch)
     attributes = f" __cluster_dims__({', '.join(map(str, cluster))})" if cluster else ""
     out.line(f'extern "C" __global__ void __launch_bounds__({bounds}){attributes} {name}({", ".join(parameters)}) {{', launch.span)
     out.depth = 1
     _indices(out, launch)
     _pool(out, launch)
+    _generator(out, launch)
     out.body(launch.body)
     out.depth = 0
     out.line("}", launch.span)
@@ -90,8 +93,23 @@ def _kernel(program: TileProgram, launch: Launch, name: str) -> tuple[KernelSpec
     return spec, out
 
 
-def _pointer(out: StatementPrinter, buffer: Buffer, read_only: bool) -> str:
-    return f"{'const ' if read_only else ''}{out.expr.type(buffer.dtype, buffer.span)}* __restrict__ {out.expr.name(buffer)}"
+def _pointer(out: StatementPrinter, buffer: Buffer, read_only: bool, alone: bool) -> str:
+    """``alone``: nothing else points to the same memory; tensors made from pointers may."""
+    restrict = " __restrict__" if alone else ""
+    return f"{'const ' if read_only else ''}{out.expr.type(buffer.dtype, buffer.span)}*{restrict} {out.expr.name(buffer)}"
+
+
+def _from_source(program: TileProgram, launch: Launch) -> tuple[KernelSpec, StatementPrinter]:
+    """A kernel written in CUDA: it gets the parameters in order, then the run-time extents."""
+    out = StatementPrinter(Ranges())
+    out.depth = 0
+    for line in launch.attrs["source_text"].strip("\n").split("\n"):
+        out.line(line, launch.span)
+    block = tuple(const_int(t) for t in launch.threads)
+    if any(t is None for t in block):
+        raise LoweringError("the number of threads is not a constant", launch.span, "threads-range")
+    arguments = [*program.params, *(v for v in program.dynamic if v not in program.params)]
+    return KernelSpec(launch.attrs["entry"], arguments, launch.grid, block, 0, _cluster(launch)), out  # type: ignore[arg-type]
 
 
 def _cluster(launch: Launch) -> tuple[int, int, int] | None:
@@ -118,6 +136,7 @@ def _used(program: TileProgram, launch: Launch) -> tuple[list[Buffer], list[Var]
                 scalars.setdefault(part)
 
     def note(b: Buffer) -> None:
+        b = b.storage() if b.view_of is not None and b.scope == GLOBAL else b
         if b.scope == GLOBAL and b not in buffers:
             buffers[b] = None
             for e in (*b.shape, *(b.strides or ())):
@@ -128,7 +147,8 @@ def _used(program: TileProgram, launch: Launch) -> tuple[list[Buffer], list[Var]
             note(s.buffer)
         for e in expressions(s):
             visit(e)
-    order = {p: i for i, p in enumerate(program.params)}
+    order = {p: i for i, p in enumerate([*program.params, *program.attrs.get("workspaces", ())])}
+    buffers = {b: None for b in buffers if "address" not in b.attrs}
     foreign = next((b for b in buffers if b not in order), None)
     if foreign is not None:
         raise LoweringError(f"{foreign.name} is a global buffer that is no parameter of the kernel", foreign.span)
@@ -158,6 +178,18 @@ def _indices(out: StatementPrinter, launch: Launch) -> None:
             out.line(f"const int {out.expr.name(var)} = threadIdx.{axis};", launch.span)
     for var, extent in zip(launch.block_vars, launch.grid):
         out.ranges.set_extent(var, extent)
+
+
+def _generator(out: StatementPrinter, launch: Launch) -> None:
+    """The state of a thread's random numbers."""
+    draws = [part for s in walk_statements(launch.body) for e in expressions(s) for part in walk(e) if isinstance(part, Call) and part.op.startswith("rng_")]
+    if not draws:
+        return
+    kinds = {str((d.attrs or {}).get("generator")) for d in draws if d.op == "rng_init"}
+    if len(kinds) != 1:
+        what = "is drawn from before T.rng_init" if not kinds else f"is started as {' and as '.join(sorted(kinds))}"
+        raise LoweringError(f"The generator of random numbers {what}.", draws[0].span, "rng-argument")
+    out.line(f"{kinds.pop()} {GENERATOR};", draws[0].span)
 
 
 def _pool(out: StatementPrinter, launch: Launch) -> None:

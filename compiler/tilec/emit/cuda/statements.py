@@ -42,6 +42,9 @@ class StatementPrinter:
 def _alloc(out: StatementPrinter, s: Alloc) -> None:
     buffer = s.buffer
     element = out.expr.type(buffer.dtype, s.span)
+    if "address" in buffer.attrs:
+        out.line(f"{element}* const {out.expr.name(buffer)} = reinterpret_cast<{element}*>({out.expr.name(buffer.attrs['address'])});", s.span)
+        return
     if buffer.attrs.get("byte_offset") is not None:
         return  # declared at the top, in the pool
     if buffer.scope == VAR:

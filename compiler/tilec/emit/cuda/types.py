@@ -11,7 +11,7 @@ NAMES = {
     "bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short", "int32": "int",
     "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long", "float16": "__half", "bfloat16": "__nv_bfloat16",
     "float32": "float", "tfloat32": "float", "float64": "double", "float8_e4m3fn": "__nv_fp8_e4m3", "float8_e5m2": "__nv_fp8_e5m2",
-    "float8_e8m0fnu": "__nv_fp8_e8m0", "handle": "void*", "void": "void",
+    "float8_e8m0fnu": "__nv_fp8_e8m0", "handle": "unsigned long long", "void": "void",
 }
 HEADERS = {"float16": "cuda_fp16.h", "bfloat16": "cuda_bf16.h", "float8_e4m3fn": "cuda_fp8.h", "float8_e5m2": "cuda_fp8.h", "float8_e8m0fnu": "cuda_fp8.h"}
 HALVES = ("float16", "bfloat16")

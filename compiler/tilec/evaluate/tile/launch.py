@@ -51,6 +51,7 @@ def source_kernel(ev: Evaluator, b: Bound) -> Any:
     if ev.builder is None or not isinstance(value, LaunchValue):
         return value
     outer = ev.builder.launch
+    value.attrs.update(source_code=b["source_code_or_path"], entry=b["entry_name"], prelude=b["prelude"])
     begin_launch(ev, value)
     ev.builder.emit(TileOp(b.span, "unsupported", {"name": "T.CUDASourceCodeKernel"}))
     end_launch(ev)

@@ -21,6 +21,9 @@ def rng_init(ev: Evaluator, b: Bound) -> Any:
         ev.problem("rng-argument", f"{generator!r} is no generator; there are {', '.join(GENERATORS)}", b.where("generator"))
     if ev.builder is not None:
         values = {name: None if b[name] is None else number(b[name]) for name in ("seed", "seq", "off")}
+        launch = ev.builder.launch
+        if values["seq"] is None and launch is not None and launch.block_vars:  # each thread of the grid has a sequence of its own
+            values["seq"] = launch.thread_vars[0] + launch.block_vars[0] * launch.threads[0]
         emit(ev, b, "rng_init", {**values, "generator": generator})
     return None
 

@@ -157,6 +157,8 @@ def make_parameter(ev: Evaluator, name: str, annotation: Any, where: ast.AST) ->
         return made
     if isinstance(annotation, Var):  # `n: T.int32()`
         annotation = DType(annotation.dtype)
+    if isinstance(annotation, TensorType) and annotation.kind == "ptr":
+        annotation = DType("handle")
     dtype = dtype_name(annotation) if not is_unknown(annotation) else None
     if dtype is not None and (isinstance(annotation, DType) or not isinstance(annotation, str)):
         scalar = Var(dtype, ev.span(where), builder.unique(name), "param")

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ...ir.buffer import BARRIER, CLUSTER_BARRIER, Buffer
+from ...ir.buffer import BARRIER, CLUSTER_BARRIER, GLOBAL, Buffer
 from ...ir.expr import Call, Expr, Var, walk
 from ...ir.program import TileProgram
 from ...ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Launch, Let, Parallel, Stmt, Store, TileOp, While, expressions
@@ -172,6 +172,11 @@ class _Runner:
             self.state.leave_lanes(saved)
 
     def alloc(self, s: Alloc, mask: Any) -> None:
+        if s.buffer.scope == GLOBAL and s.buffer.view_of is None:
+            if "pointer" in s.buffer.attrs:
+                raise Unsupported(f"{s.buffer.name}, a tensor made from a pointer", s.span)
+            if s.buffer in self.state.memory.storages:
+                return  # a workspace is there once, for all blocks
         if s.buffer.scope not in (BARRIER, CLUSTER_BARRIER):
             self.state.allocate(s.buffer)
 

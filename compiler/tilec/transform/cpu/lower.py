@@ -44,10 +44,25 @@ WITHOUT_EFFECT = {name for name, spec in OPS.items() if spec.sync} | {"annotate"
 def lower_to_loops(program: TileProgram) -> TileProgram:
     """A program of loops, stores and scalar expressions only. Raises LoweringError for what the CPU cannot run."""
     ctx = Context()
-    body: list[Stmt] = []
+    workspaces = [s for s in walk_statements(program.body) if _is_workspace(s)]
+    body: list[Stmt] = [_checked_workspace(s) for s in workspaces]
     for statement in program.body:
         body += _statement(statement, ctx, program)
     return replace(program, body=tuple(body))
+
+
+def _is_workspace(s: Stmt) -> bool:
+    return isinstance(s, Alloc) and s.buffer.scope == GLOBAL and s.buffer.view_of is None
+
+
+def _checked_workspace(s: Any) -> Stmt:
+    """Memory of the whole program, made once."""
+    if "pointer" in s.buffer.attrs:
+        raise LoweringError(f"{s.buffer.name} is made from a pointer, which runs on a GPU only (choose a CUDA target), or pass it as a tensor", s.span,
+                            "unsupported")
+    if s.buffer.static_shape() is None:
+        raise LoweringError(f"{s.buffer.name} has an extent that is not a constant", s.span, "alloc-symbolic")
+    return s
 
 
 def _body(statements: Body, ctx: Context, program: TileProgram) -> Body:
@@ -66,6 +81,8 @@ def _statement(s: Stmt, ctx: Context, program: TileProgram) -> Body:
 
 # -- structure -------------------------------------------------------------------------------------------------------------
 def _launch(s: Launch, ctx: Context, program: TileProgram) -> Body:
+    if "source_code" in s.attrs:
+        raise LoweringError("this kernel is written in CUDA; it runs on a GPU only (choose a CUDA target)", s.span, "unsupported")
     for extent in s.grid:
         if isinstance(extent, Unknown):
             raise LoweringError("the grid of this kernel is not known; give an instance that fixes the kernel's parameters", s.span)
@@ -114,8 +131,8 @@ def _has_global_atomics(s: Launch) -> bool:
 def _alloc(s: Alloc, ctx: Context, program: TileProgram) -> Body:
     if s.buffer.scope in (BARRIER, CLUSTER_BARRIER):
         return ()
-    if s.buffer.scope == GLOBAL and s.buffer.view_of is None:
-        raise LoweringError(f"{s.buffer.name} is global memory that is no parameter of the kernel, which cannot be compiled yet", s.span, "unsupported")
+    if _is_workspace(s):
+        return ()  # made at the top
     if s.buffer.view_of is None and s.buffer.static_shape() is None:
         raise LoweringError(f"{s.buffer.name} has an extent that is not a constant", s.span, "alloc-symbolic")
     return (s,)
