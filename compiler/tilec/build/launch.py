@@ -49,11 +49,25 @@ class Driver:
     def allow_large_clusters(self, handle: ctypes.c_void_p) -> None:
         self.check(self._library.cuFuncSetAttribute(handle, _CLUSTER_NON_PORTABLE, 1), "allowing large clusters")
 
+    def raw_launch_config(self) -> Any:
+        """cuLaunchKernelEx with its types declared: four arguments are quicker to pass than eleven. None before CUDA 11.8."""
+        function = getattr(self._library, "cuLaunchKernelEx", None)
+        if function is not None:
+            function.argtypes = [ctypes.c_void_p] * 4
+        return function
+
     def raw_launch(self) -> Any:
         """cuLaunchKernel with its types declared, which makes calls of it quick."""
         function = self._library.cuLaunchKernel
         function.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
         return function
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig (cuda.h)."""
+
+    _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared_bytes", ctypes.c_uint), ("stream", ctypes.c_void_p),
+                ("attributes", ctypes.c_void_p), ("attribute_count", ctypes.c_uint)]
 
 
 class PreparedLaunch:
@@ -64,9 +78,19 @@ class PreparedLaunch:
         self._fixed = (handle, *map(ctypes.c_uint, (*grid, *block, shared_bytes)))
         self._values = list(passed)  # kept alive: the array points at them
         self._array = (ctypes.c_void_p * max(len(passed), 1))(*[ctypes.cast(ctypes.byref(v), ctypes.c_void_p) for v in self._values])
+        self._config = _Config(tuple(grid), tuple(block), shared_bytes)
+        self._stream: int | None = None
+        self._launch_config = driver.raw_launch_config()
+        self._passed = (ctypes.addressof(self._config), handle.value, ctypes.addressof(self._array), None)
 
     def __call__(self, stream: int) -> None:
-        code = self._launch(*self._fixed, stream, self._array, None)
+        """Not by two threads at once."""
+        if self._launch_config is None:
+            code = self._launch(*self._fixed, stream, self._array, None)
+        else:
+            if stream != self._stream:
+                self._config.stream = self._stream = stream
+            code = self._launch_config(*self._passed)
         if code:
             self._check(code, "launching the kernel")
 

@@ -33,6 +33,7 @@ class JITKernel:
         self.ref_latency: float | None = None
         self._launch: Callable[..., None] | None = None
         self._arguments: Any = None
+        self._fixed_outputs: list[tuple[int, list[int], Any]] | None = None
         outputs = set(program.outputs)
         self._outputs = [i for i, p in enumerate(program.params) if p in outputs]
         self._inputs = [i for i in range(len(program.params)) if i not in self._outputs]
@@ -41,6 +42,14 @@ class JITKernel:
 
     # -- calling -------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        launch = self._launch
+        if launch is None or kwargs or self._outputs:
+            return self._general(args, kwargs)
+        launch(*args)
+        return None
+
+    def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call with keywords or outputs, or the first."""
         if kwargs:
             args = self._by_name(args, kwargs)
         launch = self._launch or self.launcher()
@@ -75,12 +84,41 @@ class JITKernel:
         arguments: list[Any] = [None] * len(self.program.params)
         for i, a in zip(self._inputs, args):
             arguments[i] = a
+        if self._fixed_outputs is None:
+            self._fixed_outputs = self._constant_outputs()
+        if self._fixed_outputs:  # nothing about them depends on the arguments but the device
+            import torch
+
+            device = next((a.device for a in args if hasattr(a, "device")), None) or self._default_device()
+            for i, shape, dtype in self._fixed_outputs:
+                arguments[i] = torch.empty(shape, dtype=dtype, device=device)
+            return arguments, [arguments[i] for i in self._outputs]
         values = extents_given(self._plan(), arguments)
         for i in self._outputs:
             output = self.program.params[i]
             assert isinstance(output, Buffer)
             arguments[i] = self._empty(output, values, arguments)
         return arguments, [arguments[i] for i in self._outputs]
+
+    def _constant_outputs(self) -> list[tuple[int, list[int], Any]]:
+        """Position, shape and torch dtype of the outputs; empty if a shape depends on the arguments."""
+        found = []
+        for i in self._outputs:
+            output = self.program.params[i]
+            assert isinstance(output, Buffer)
+            shape = output.static_shape()
+            if shape is None:
+                return []
+            stored = list(shape)
+            if stored:
+                stored[-1] //= self._plan().packed(output)
+            found.append((i, stored, _torch_dtype(output.dtype)))
+        return found
+
+    def _default_device(self) -> Any:
+        import torch
+
+        return torch.device("cpu" if self.target.kind == "cpu" else "cuda")
 
     def _plan(self) -> Any:
         from ..emit.arguments import plan_arguments
@@ -102,7 +140,7 @@ class JITKernel:
             shape[-1] //= self._plan().packed(output)
         device = next((a.device for a in arguments if hasattr(a, "device")), None)
         if device is None:
-            device = torch.device("cpu" if self.target.kind == "cpu" else "cuda")
+            device = self._default_device()
         return torch.empty(shape, dtype=_torch_dtype(output.dtype), device=device)
 
     def launcher(self) -> Callable[..., None]:

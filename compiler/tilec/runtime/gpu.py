@@ -82,7 +82,9 @@ class GpuKernel:
     def _made(self, arguments: Sequence[Any]) -> _Call:
         values = check_arguments(self._plan, arguments, "cuda")
         device = next((a.device for a in arguments if hasattr(a, "device")), self._torch.device("cuda", self._torch.cuda.current_device()))
-        addresses = {p: ctypes.c_void_p() for p in (*self._plan.params, *self._workspaces) if isinstance(p, Buffer)}
+        buffers = [p for p in (*self._plan.params, *self._workspaces) if isinstance(p, Buffer)]
+        slots = (ctypes.c_uint64 * max(len(buffers), 1))()
+        place = {p: k for k, p in enumerate(buffers)}
         launches = []
         with self._torch.cuda.device(device):
             for spec, function in self._loaded():
@@ -90,12 +92,12 @@ class GpuKernel:
                 grid += [1] * (3 - len(grid))
                 if all(grid):  # else there is nothing to do: a tensor with an empty dimension
                     _check_grid(spec.name, grid)
-                    passed = [addresses[p] if isinstance(p, Buffer) else _scalar(p, values[p]) for p in spec.arguments]
+                    passed = [ctypes.c_uint64.from_buffer(slots, 8 * place[p]) if isinstance(p, Buffer) else _scalar(p, values[p]) for p in spec.arguments]
                     launches.append(PreparedLaunch(self._driver, function, grid, spec.block, spec.shared_bytes, passed))
         alignment = self._alignment()
-        tensors = [_Tensor(i, addresses[p], arguments[i], alignment.get(i, 1)) for i, p in enumerate(self._plan.params) if isinstance(p, Buffer)]
-        memory = [_Workspace(addresses[b], [int(evaluate(e, values)) for e in b.shape], b.dtype) for b in self._workspaces]
-        return _Call(self._torch, self._plan, arguments, device.index, launches, tensors, memory)
+        tensors = [_Tensor(i, place[p], arguments[i], alignment.get(i, 1)) for i, p in enumerate(self._plan.params) if isinstance(p, Buffer)]
+        memory = [_Workspace(place[b], [int(evaluate(e, values)) for e in b.shape], b.dtype) for b in self._workspaces]
+        return _Call(self._torch, self._plan, arguments, device.index, launches, tensors, memory, slots)
 
     def _alignment(self) -> dict[int, int]:
         found: dict[int, int] = {}
@@ -123,69 +125,77 @@ class GpuKernel:
 class _Workspace:
     """Memory that a call makes for its kernels, in the order of the stream."""
 
-    def __init__(self, address: ctypes.c_void_p, shape: list[int], dtype: str):
+    def __init__(self, slot: int, shape: list[int], dtype: str):
         from ..ir import dtypes
 
         count = 1
         for extent in shape:
             count *= extent
-        self.address, self.bytes = address, max((count * dtypes.bits(dtype) + 7) // 8, 1)
+        self.slot, self.bytes = slot, max((count * dtypes.bits(dtype) + 7) // 8, 1)
 
 
 class _Tensor:
-    """What a tensor argument looked like when it was checked, and the holder of its address."""
+    """What a tensor argument looked like when it was checked, and where its address goes."""
 
-    def __init__(self, index: int, address: ctypes.c_void_p, tensor: Any, alignment: int):
-        self.row = (index, address, tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device(), alignment - 1)
-        self.empty = not tensor.numel()
+    def __init__(self, index: int, slot: int, tensor: Any, alignment: int):
+        self.index, self.slot, self.mask = index, slot, alignment - 1
+        self.dtype, self.shape, self.device, self.empty = tensor.dtype, tensor.shape, tensor.get_device(), not tensor.numel()
+        self.strides = None if tensor.is_contiguous() else tensor.stride()
 
 
 class _Call:
-    """A checked call: what its arguments look like, and the launches it makes."""
+    """A checked call: what its arguments look like, and the launches it makes.
+
+    ``run`` launches if the arguments look like those that were checked, and returns False if they do not. It is made as source text
+    for the arguments at hand, without loops: a call of a short kernel costs little more than the driver's own work.
+    """
 
     def __init__(self, torch: Any, plan: Any, arguments: Sequence[Any], device: int, launches: list[PreparedLaunch], tensors: list[_Tensor],
-                 workspaces: list[_Workspace]):
-        self._torch, self._workspaces = torch, workspaces
-        self._device, self._launches, self._plan = device, launches, plan
-        self._tensors = [t.row for t in tensors]
-        self._empty = {t.row[0] for t in tensors if t.empty}
-        self._numbers = [(i, type(a), a) for i, a in enumerate(arguments) if not hasattr(a, "shape")]
-        self._count = len(arguments)
-        self._get_device, self._stream, self._on = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream, torch.cuda.device
-        self._lock = Lock()  # the holders of addresses belong to one call at a time
+                 workspaces: list[_Workspace], slots: Any):
+        self._torch, self._plan, self._launches, self._workspaces, self._device = torch, plan, launches, workspaces, device
+        self._slots = slots
+        self._empty = {t.index for t in tensors if t.empty}
+        self.run = self._made(arguments, tensors)
 
-    def run(self, arguments: Sequence[Any]) -> bool:
-        """Launch, if the arguments look like those that were checked; False if they do not."""
-        if len(arguments) != self._count:
-            return False
-        for i, kind, value in self._numbers:
-            if type(arguments[i]) is not kind or arguments[i] != value:
-                return False
-        with self._lock:
-            try:
-                for i, holder, dtype, shape, stride, device, mask in self._tensors:
-                    a = arguments[i]
-                    if a.dtype is not dtype or a.shape != shape or a.stride() != stride or a.get_device() != device:
-                        return False
-                    address = a.data_ptr()
-                    if address & mask or not address:
-                        self._refuse(i, address, mask + 1)
-                    holder.value = address
-            except AttributeError:  # not a tensor
-                return False
-            if self._get_device() == self._device:
-                self._launch()
-            else:
-                with self._on(self._device):
-                    self._launch()
-        return True
+    def _made(self, arguments: Sequence[Any], tensors: list[_Tensor]) -> Callable[[Sequence[Any]], bool]:
+        space: dict[str, Any] = {"count": len(arguments), "device": self._device, "slots": self._slots, "refuse": self._refuse, "lock": Lock(),
+                                 "current": self._torch._C._cuda_getDevice, "stream_of": self._torch._C._cuda_getCurrentRawStream,
+                                 "elsewhere": self._on_its_device, "launch": self._launch_all}
+        if len(self._launches) == 1 and not self._workspaces:
+            space["launch"] = self._launches[0]
+        names = [f"a{i}" for i in range(len(arguments))]
+        head = ["def run(arguments):", "    if len(arguments) != count: return False"]
+        head += [f"    {', '.join(names)}{',' if len(names) == 1 else ''} = arguments"] if names else []
+        looks, reads, checks, stores = [], [], [], []
+        for i, a in enumerate(arguments):
+            if not hasattr(a, "shape"):
+                space[f"kind{i}"], space[f"value{i}"] = type(a), a
+                head.append(f"    if type(a{i}) is not kind{i} or a{i} != value{i}: return False")
+        for t in tensors:
+            i = t.index
+            space |= {f"dtype{i}": t.dtype, f"shape{i}": t.shape, f"strides{i}": t.strides, f"device{i}": t.device}
+            compact = f"a{i}.is_contiguous()" if t.strides is None else f"a{i}.stride() == strides{i}"
+            looks.append(f"a{i}.dtype is dtype{i} and a{i}.shape == shape{i} and {compact} and a{i}.get_device() == device{i}")
+            reads.append(f"p{i} = a{i}.data_ptr()")
+            checks.append(f"    if p{i} & {t.mask} or not p{i}: refuse({i}, p{i}, {t.mask + 1})")
+            stores.append(f"slots[{t.slot}] = p{i}")
+        if tensors:
+            head += ["    try:", f"        if not ({' and '.join(looks)}): return False", f"        {'; '.join(reads)}",
+                     "    except AttributeError: return False  # not a tensor"]
+        body = [*checks, "    with lock:  # the slots belong to one call at a time", *(f"        {s}" for s in stores),
+                "        if current() == device: launch(stream_of(device))", "        else: elsewhere()", "    return True"]
+        exec(compile("\n".join([*head, *body]), "<call>", "exec"), space)
+        return space["run"]
 
-    def _launch(self) -> None:
-        stream = self._stream(self._device)
+    def _on_its_device(self) -> None:
+        with self._torch.cuda.device(self._device):
+            self._launch_all(self._torch._C._cuda_getCurrentRawStream(self._device))
+
+    def _launch_all(self, stream: int) -> None:
         made = []  # freed after the launches: torch hands the memory out again in the order of the stream
         for w in self._workspaces:
             made.append(self._torch.empty(w.bytes, dtype=self._torch.uint8, device=f"cuda:{self._device}"))
-            w.address.value = made[-1].data_ptr()
+            self._slots[w.slot] = made[-1].data_ptr()
         for launch in self._launches:
             launch(stream)
 
