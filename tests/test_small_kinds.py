@@ -150,3 +150,60 @@ def test_a_generator_must_be_started():
         for i in T.Parallel(32):
             A[i] = T.rng_rand()
     """), "sm_90a").text("cuda")
+
+
+@pytest.mark.parametrize("view, dim, result", [((8, 16), 1, (8,)), ((8, 16), 0, (16,)), ((1, 1, 8, 16), 2, (1, 1, 16))])
+def test_a_reduction_of_a_view_names_a_dimension_of_the_view(view, dim, result):
+    a, b = torch.randint(-8, 8, (1, 8, 16)).float(), torch.zeros(*result)
+    three_ways(f"A: T.Tensor((1, 8, 16), 'float32'), B: T.Tensor({result}, 'float32')", f"""
+    with T.Kernel(1, threads=32):
+        f = T.alloc_fragment((1, 8, 16), 'float32')
+        r = T.alloc_fragment({result}, 'float32')
+        T.copy(A, f)
+        v = T.reshape(f, {view})
+        T.reduce_sum(v, r, dim={dim})
+        T.copy(r, B)
+    """, a, b)
+    assert torch.equal(b, a.reshape(view).sum(dim))
+
+
+def test_a_scan_of_a_view():
+    a, b = torch.randint(-8, 8, (64,)).float(), torch.zeros(64)
+    three_ways("A: T.Tensor((64,), 'float32'), B: T.Tensor((64,), 'float32')", """
+    with T.Kernel(1, threads=64):
+        s = T.alloc_shared((64,), 'float32')
+        T.copy(A, s)
+        T.cumsum(T.view(s, (1, 64)), dim=1)
+        T.copy(s, B)
+    """, a, b)
+    assert torch.equal(b, a.cumsum(0))
+
+
+@pytest.mark.parametrize("outside", [True, False])
+def test_a_tensor_viewed_as_another_type(outside):
+    where, inside = ("    v = T.view(A, (8, 32), dtype='int16')", "") if outside else ("", "        v = T.view(A, (8, 32), dtype='int16')")
+    made = prim("A: T.Tensor((128,), 'int32'), B: T.Tensor((8, 32), 'int16')", f"""
+{where}
+    with T.Kernel(1, threads=32) as _:
+{inside}
+        T.copy(v, B)
+    """)
+    artifact = for_target(made, "sm_90a")
+    assert "reinterpret_cast<const short*>(A)" in artifact.text("cuda")
+    artifact.cubin()
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("reverse", [True, False])
+def test_a_scan_of_a_slab(dim, reverse):
+    a, b = torch.randint(-8, 8, (2, 8, 16)).float(), torch.zeros(8, 16)
+    three_ways("A: T.Tensor((2, 8, 16), 'float32'), B: T.Tensor((8, 16), 'float32')", f"""
+    with T.Kernel(1, threads=64):
+        s = T.alloc_shared((2, 8, 16), 'float32')
+        T.copy(A, s)
+        T.cumsum(s[1, 0:8, 0:16], s[1, 0:8, 0:16], dim={dim}, reverse={reverse})
+        T.copy(s[1, 0:8, 0:16], B)
+    """, a, b)
+    kept = a[1].flip(dim - 1) if reverse else a[1]
+    expected = kept.cumsum(dim - 1)
+    assert torch.equal(b, expected.flip(dim - 1) if reverse else expected)

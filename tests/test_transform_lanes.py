@@ -158,3 +158,29 @@ def test_bits_that_do_not_fit_are_refused():
     """)
     with pytest.raises(LoweringError, match="64 bits are stored, but the value is uint32x4"):
         for_target(made, "sm_90a")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_a_variable_that_holds_a_vector(dtype):
+    a, b = numbers(2, dtype=getattr(torch, dtype)), torch.zeros(2, dtype=getattr(torch, dtype))
+    three_ways(f"A: T.Tensor((2,), '{dtype}'), B: T.Tensor((2,), '{dtype}')", f"""
+    with T.Kernel(1, threads=1):
+        packed = T.alloc_var('{dtype}x2')
+        packed = T.{dtype}x2(A[1], A[0])
+        B[0] = T.extract_lane(packed, 0)
+        B[1] = T.extract_lane(packed, 1)
+    """, a, b, interpreter=False)
+    assert torch.equal(b, a.flip(0))
+
+
+def test_rows_of_vectors_in_private_memory():
+    a, b = numbers(16), torch.zeros(16)
+    three_ways("A: T.Tensor((16,), 'float32'), B: T.Tensor((16,), 'float32')", """
+    with T.Kernel(1, threads=1):
+        held = T.alloc_local((4,), 'float32x4')
+        for i in T.serial(4):
+            held[i] = A[T.Ramp(i * 4, 1, 4)]
+        for i in T.serial(4):
+            B[T.Ramp(i * 4, 1, 4)] = held[3 - i] + held[i]
+    """, a, b, interpreter=False)
+    assert torch.equal(b.reshape(4, 4), a.reshape(4, 4) + a.reshape(4, 4).flip(0))

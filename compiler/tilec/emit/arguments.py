@@ -62,8 +62,10 @@ def plan_arguments(program: TileProgram) -> Plan:
     for i, p in enumerate(program.params):
         if isinstance(p, Var):
             bound.setdefault(p, Place(i, "value"))
+    made = set(program.outputs)  # by the call, from extents that the inputs tell
+    order = sorted(enumerate(program.params), key=lambda item: item[1] in made)
     for field in ("shape", "strides"):
-        for i, p in enumerate(program.params):
+        for i, p in order:
             values = getattr(p, field) if isinstance(p, Buffer) else None
             for dim, e in enumerate(values or ()):
                 if isinstance(e, Var):

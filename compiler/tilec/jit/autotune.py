@@ -141,7 +141,9 @@ class TunedFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         configs = list(self._configs(*args, **kwargs) if callable(self._configs) else self._configs)
-        bound = inspect.signature(self.function.func).bind_partial(*args, **kwargs)
+        signature = inspect.signature(self.function.func)
+        constants = {k for k in kwargs if k not in signature.parameters}  # T.const names of an eager kernel
+        bound = signature.bind_partial(*args, **{k: v for k, v in kwargs.items() if k not in constants})
         if configs and all(name in bound.arguments for name in configs[0]):
             return self.function(*args, **kwargs)
         result = self.tune(args, kwargs, configs)
@@ -169,7 +171,13 @@ class TunedFunction:
             return tuner.run()
 
     def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
-        return self(*args, **kwargs)
+        """The kernel of the fastest configuration, or of the one that is given."""
+        if self.function.lazy:
+            return self(*args, **kwargs)
+        configs = list(self._configs(*args, **kwargs) if callable(self._configs) else self._configs)
+        if configs and all(name in kwargs for name in configs[0]):
+            return self.function.compile(*args, **kwargs)
+        return self.tune(args, kwargs, configs).kernel
 
 
 def autotune(func: Any = None, *, configs: Any, warmup: int = 25, rep: int = 100, timeout: int = 100, supply_type: Any = None, ref_prog: Any = None,

@@ -15,7 +15,7 @@ from ..ir.expr import Expr, Var
 from ..source.file import SourceFile
 from .errors import CompileError
 from .functions import traced_function
-from .values import to_host, to_value
+from .values import dtype, to_host, to_value
 
 _HOST = SourceFile("<host>", "")
 
@@ -122,6 +122,8 @@ def member(module: str, name: str) -> Any:
     found = tilelang_member(module, name)
     if found == _Constants.api:
         return _Constants(found)
+    if found in (Api("tilelang.language", "DataType"), Api("tilelang.language", "dtype")):
+        return dtype
     if isinstance(found, DType):
         return to_host(found)
     if isinstance(found, Module):

@@ -64,10 +64,14 @@ class dtype(str):
         name = {"float4_e2m1fn": "int8", "int4": "int8", "uint4": "uint8", "tfloat32": "float32"}.get(str(self), str(self))
         return getattr(torch, name)
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, *values: Any) -> Any:
         from .language import host_call
 
-        return host_call(DType(str(self)), (value,), {})
+        if not values:  # a variable of that type
+            from ..ir.expr import Var
+
+            return Var(str(self), None, "v", "dynamic")
+        return host_call(DType(str(self)), values, {})
 
 
 def to_value(obj: Any) -> Any:

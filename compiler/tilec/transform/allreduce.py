@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..ir.build import cast, const
 from ..ir.expr import Expr, Load, Var
 from ..ir.stmt import Alloc, Body, For, Stmt, Store, TileOp
-from .cpu.reduce import combine
+from .cpu.reduce import accumulator_dtype, combine
 from .unit import unit
 from .warp import shuffle_xor
 
@@ -21,10 +21,11 @@ def lower_allreduce(op: TileOp, lowering: ThreadLowering, divergent: bool) -> li
     lowering._converged(op, divergent or lowering.state.role is not None, "T.tvm_thread_allreduce")
     dst = op.region("dst")
     before, value = lowering.expression(op.args["value"], op, divergent)
-    total = lowering.state.temporary_local(f"{dst.buffer.name}_all", 1, dst.dtype, op.span)
-    start = Store(op.span, total, (const(0),), cast(value, dst.dtype))
+    work = accumulator_dtype(dst.dtype)
+    total = lowering.state.temporary_local(f"{dst.buffer.name}_all", 1, work, op.span)
+    start = Store(op.span, total, (const(0),), cast(cast(value, dst.dtype), work))
     more = _lowered(op, start, lowering)
-    result = Store(op.span, dst.buffer, dst.mins, Load(dst.dtype, op.span, total, (const(0),)))
+    result = Store(op.span, dst.buffer, dst.mins, cast(Load(work, op.span, total, (const(0),)), dst.dtype))
     return [*before, Alloc(op.span, total), *more, *lowering.statement(result, divergent)]
 
 

@@ -24,18 +24,22 @@ _ENTRY = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(
 
 def place_global_memory(program: TileProgram, ctx: PassContext) -> TileProgram:
     found = [s for s in walk_statements(program.body) if _is_made(s)]
-    if not found and not any(isinstance(s, Launch) and "source_code" in s.attrs for s in walk_statements(program.body)):
+    outside: list[Any] = [s for s in program.body if _is_view(s) or (_is_made(s) and "pointer" in s.buffer.attrs)]  # type: ignore[attr-defined]
+    if not found and not outside and not any(isinstance(s, Launch) and "source_code" in s.attrs for s in walk_statements(program.body)):
         return program
     workspaces = [s.buffer for s in found if "pointer" not in s.buffer.attrs]
     for buffer in workspaces:
         _check_workspace(buffer, program)
-    outside = [s for s in program.body if _is_made(s) and "pointer" in s.buffer.attrs]
-    body = tuple(_launch(s, outside) if isinstance(s, Launch) else s for s in program.body if not _is_made(s))
+    body = tuple(_launch(s, outside) if isinstance(s, Launch) else s for s in program.body if not _is_made(s) and not _is_view(s))
     return replace(program, body=body, attrs={**program.attrs, "workspaces": workspaces})
 
 
 def _is_made(s: Stmt) -> bool:
     return isinstance(s, Alloc) and s.buffer.scope == GLOBAL and s.buffer.view_of is None
+
+
+def _is_view(s: Stmt) -> bool:
+    return isinstance(s, Alloc) and s.buffer.scope == GLOBAL and s.buffer.view_of is not None
 
 
 def _check_workspace(buffer: Buffer, program: TileProgram) -> None:
@@ -52,7 +56,9 @@ def _launch(s: Launch, outside: list[Any]) -> Launch:
     used = _buffers(s.body)
     head: list[Stmt] = []
     for made in outside:
-        if made.buffer in used:
+        if _is_view(made):
+            head.append(made)
+        elif made.buffer in used:
             head += _declared(made)
     return replace(s, body=(*head, *_body(s.body)))
 

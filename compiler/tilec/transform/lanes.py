@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..ir import dtypes
-from ..ir.buffer import GLOBAL, Buffer, Region, tile_axes
+from ..ir.buffer import GLOBAL, LOCAL, VAR, Buffer, Region, tile_axes
 from ..ir.build import binary, call, cast, const, const_int, lift, select, unary
 from ..ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, children, walk
 from ..ir.program import TileProgram
@@ -34,7 +34,7 @@ def _has_vectors(s: Stmt) -> bool:
         return True
     if isinstance(s, (Alloc, Store)) and dtypes.lanes(s.buffer.dtype) > 1:
         return True
-    return any(_is_vector(x) or (isinstance(x, Call) and x.op in WIDE_LOADS) for e in expressions(s) for x in walk(e))
+    return any(_is_vector(x) or (isinstance(x, Call) and (x.op in WIDE_LOADS or x.op == "extract_lane")) for e in expressions(s) for x in walk(e))
 
 
 def _is_vector(e: Expr) -> bool:
@@ -44,6 +44,7 @@ def _is_vector(e: Expr) -> bool:
 class _Splitter:
     def __init__(self) -> None:
         self.names: dict[Var, list[Expr]] = {}
+        self.flat: dict[Buffer, Buffer] = {}  # of buffers of vectors, those of their lanes
         self.before: list[Stmt] = []  # what must be computed before the statement at hand
 
     # -- statements ----------------------------------------------------------------------------------------------
@@ -56,6 +57,8 @@ class _Splitter:
         return tuple(out)
 
     def _statement(self, s: Stmt) -> list[Stmt]:
+        if isinstance(s, (Alloc, Store)) and dtypes.lanes(s.buffer.dtype) > 1 and s.buffer.scope in (VAR, LOCAL) and s.buffer.view_of is None:
+            return self._private(s)
         if isinstance(s, (Alloc, Store)) and dtypes.lanes(s.buffer.dtype) > 1:
             raise LoweringError(f"{s.buffer.name} has elements of the vector type {s.buffer.dtype}; give it the type {dtypes.scalar(s.buffer.dtype)} and "
                                 "one more dimension.", s.span, "vector-buffer")
@@ -77,6 +80,23 @@ class _Splitter:
         result = map_children(made, self.body)
         self.before = before
         return [result]
+
+    def _private(self, s: Alloc | Store) -> list[Stmt]:
+        """Memory of one thread that holds vectors holds their lanes along one more dimension."""
+        flat = self._flat(s.buffer)
+        if isinstance(s, Alloc):
+            return [Alloc(s.span, flat)]
+        count = dtypes.lanes(s.buffer.dtype)
+        place = tuple(self.scalar(i) for i in s.indices) if s.buffer.scope == LOCAL else ()
+        return self._stores(s, flat, [(*place, const(k)) for k in range(count)], _spread(self.lanes(s.value), count, s))
+
+    def _flat(self, buffer: Buffer) -> Buffer:
+        if buffer not in self.flat:
+            if buffer.attrs.get("init") is not None:
+                raise LoweringError(f"{buffer.name} holds a vector; assign its first value in a statement of its own.", buffer.span, "vector-buffer")
+            shape = (*(() if buffer.scope == VAR else buffer.shape), const(dtypes.lanes(buffer.dtype)))
+            self.flat[buffer] = Buffer(buffer.name, shape, dtypes.scalar(buffer.dtype), LOCAL, buffer.span, attrs={"align": 16})
+        return self.flat[buffer]
 
     def _store(self, s: Store) -> list[Stmt]:
         values = self.lanes(s.value)
@@ -141,6 +161,8 @@ class _Splitter:
     def _scalar_rule(self, e: Expr) -> Expr | None:
         if isinstance(e, Call) and (e.op in WIDE_LOADS or (e.op == "reinterpret" and any(_is_vector(a) for a in children(e)))):
             return self._regrouped(self._parts(e), e.dtype, e)[0]
+        if isinstance(e, Call) and e.op == "extract_lane":
+            return self.lanes(e.args[0])[(e.attrs or {})["lane"]]
         if _is_vector(e):
             raise LoweringError(f"A vector ({e.dtype}) cannot be used here; store it to a slice, or reinterpret it as a scalar.", e.span, "vector-use")
         return None
@@ -170,6 +192,9 @@ class _Splitter:
         return self._call(e, dtype)
 
     def _gather(self, e: Load) -> list[Expr]:
+        if dtypes.lanes(e.buffer.dtype) > 1 and e.buffer.scope in (VAR, LOCAL) and e.buffer.view_of is None:
+            flat, place = self._flat(e.buffer), tuple(self.scalar(i) for i in e.indices) if e.buffer.scope == LOCAL else ()
+            return [Load(flat.dtype, e.span, flat, (*place, const(k))) for k in range(dtypes.lanes(e.buffer.dtype))]
         places = [[_from_end(i, extent) for i in self.lanes(index)] if _is_vector(index) else [self.scalar(index)]
                   for index, extent in zip(e.indices, e.buffer.shape)]
         count = max(map(len, places))
@@ -177,6 +202,8 @@ class _Splitter:
 
     def _call(self, e: Call, dtype: str) -> list[Expr]:
         attrs = e.attrs or {}
+        if e.op == "pack":
+            return [self.scalar(a) for a in e.args]
         if e.op == "broadcast":
             return [self._once(self.scalar(e.args[0]), e)] * attrs["lanes"]
         if e.op == "ramp":

@@ -115,8 +115,16 @@ def _statement(s: Stmt) -> Stmt:
         buffer, indices = _resolve(s.buffer, s.indices)
         return replace(s, buffer=buffer, indices=indices)
     if isinstance(s, TileOp):
-        return replace(s, args={k: _region(v, s) if isinstance(v, Region) else v for k, v in s.args.items()})
+        return replace(s, args={k: _operand(v, s) if isinstance(v, Region) else v for k, v in s.args.items()})
     return s
+
+
+def _operand(r: Region, op: TileOp) -> Region:
+    """A region of storage; where the operator names a dimension, only if that has as many dimensions."""
+    moved = _region(r, op)
+    if op.args.get("dim") is None or len(moved.mins) == len(r.mins):
+        return moved
+    return Region(r.buffer, tuple(extent + m if (const_int(m) or 0) < 0 else m for m, extent in zip(r.mins, r.buffer.shape)), r.extents, r.form, r.span)
 
 
 def resolve_elements(body: Body) -> Body:

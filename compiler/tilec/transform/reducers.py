@@ -68,7 +68,8 @@ class _Reducers:
 
     def _parallel(self, s: Parallel) -> Stmt:
         """A loop with updates runs each iteration once, however many threads would otherwise share it."""
-        updates = any(isinstance(x, TileOp) and x.op == "reducer_update" for x in walk_statements(s.body))
+        updates = any((isinstance(x, TileOp) and x.op == "reducer_update") or (isinstance(x, Store) and x.buffer in self.partial)
+                      for x in walk_statements(s.body))
         made = map_children(map_own(s, self._load), self.body)
         assert isinstance(made, Parallel)
         return replace(made, attrs={**made.attrs, "accumulates": True}) if updates else made

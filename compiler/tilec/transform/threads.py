@@ -111,7 +111,7 @@ class ThreadLowering:
                 zero = Store(s.span, registers, (r,), const(0, registers.dtype))
                 out.append(unit((For(s.span, r, const(0), registers.shape[0], (zero,), "unroll"),), s.span))
             return out
-        if b.scope == TMEM or (b.scope == GLOBAL and "address" not in b.attrs):
+        if b.scope == TMEM or (b.scope == GLOBAL and "address" not in b.attrs and b.view_of is None):
             return []
         if b.scope == GLOBAL:
             return [unit((s,), s.span)]

@@ -77,8 +77,11 @@ def _kernel(program: TileProgram, launch: Launch, name: str) -> tuple[KernelSpec
     minimum = launch.attrs.get("min_blocks_per_sm")
     bounds = f"{threads}, {minimum}" if isinstance(minimum, int) else f"{threads}"
     written = {s.buffer.storage() for s in walk_statements(launch.body) if isinstance(s, Store)} | _address_taken(launch)
+    out.read_only = {b for b in buffers if b not in written}
     alone = not any(isinstance(s, Alloc) and "address" in s.buffer.attrs for s in walk_statements(launch.body))
     parameters = [_pointer(out, b, b not in written and alone, alone) for b in buffers] + [f"{out.expr.type(v.dtype)} {out.expr.name(v)}" for v in scalars]
+    if not alone:
+        out.read_only = set()
     cluster = _cluster(launch)
     attributes = f" __cluster_dims__({', '.join(map(str, cluster))})" if cluster else ""
     out.line(f'extern "C" __global__ void __launch_bounds__({bounds}){attributes} {name}({", ".join(parameters)}) {{', launch.span)

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...analysis.bounds import Ranges
-from ...ir.buffer import VAR, Buffer
+from ...ir.buffer import GLOBAL, VAR, Buffer
 from ...ir.build import const_int
 from ...ir.expr import Call
 from ...ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Let, Store, While
@@ -20,6 +20,7 @@ class StatementPrinter:
         self.expr = ExpressionPrinter(ranges)
         self.lines: list[tuple[str, Span | None]] = []
         self.depth = 1
+        self.read_only: set[Buffer] = set()  # tensors that the kernel does not write
 
     def line(self, text: str, span: Span | None = None) -> None:
         self.lines.append(("  " * self.depth + text, span))
@@ -44,6 +45,12 @@ def _alloc(out: StatementPrinter, s: Alloc) -> None:
     element = out.expr.type(buffer.dtype, s.span)
     if "address" in buffer.attrs:
         out.line(f"{element}* const {out.expr.name(buffer)} = reinterpret_cast<{element}*>({out.expr.name(buffer.attrs['address'])});", s.span)
+        return
+    if buffer.scope == GLOBAL and buffer.view_of is not None:  # a tensor's memory in another type
+        constant = "const " if buffer.storage() in out.read_only else ""
+        first = out.expr.text(buffer.offset) if buffer.offset is not None else ""
+        place = f"{out.expr.name(buffer.storage())}{f' + {first}' if first else ''}"
+        out.line(f"{constant}{element}* const {out.expr.name(buffer)} = reinterpret_cast<{constant}{element}*>({place});", s.span)
         return
     if buffer.attrs.get("byte_offset") is not None:
         return  # declared at the top, in the pool

@@ -76,6 +76,16 @@ def broadcast(ev: Evaluator, b: Bound) -> Any:
     return call("broadcast", (value,), f"{dtypes.scalar(value.dtype)}x{lanes}", b.span, lanes=lanes)
 
 
+@api("extract_lane", "vector lane")
+def extract_lane(ev: Evaluator, b: Bound) -> Any:
+    vector, lane = number(b["vector"]), plain(scalar_operand(b["lane"]))
+    if is_unknown(vector) or not isinstance(vector, Expr) or not isinstance(lane, int) or ev.builder is None:
+        return unknown("T.extract_lane")
+    if vector.dtype == dtypes.UNKNOWN or not 0 <= lane < dtypes.lanes(vector.dtype):
+        return unknown("T.extract_lane")
+    return call("extract_lane", (vector,), dtypes.scalar(vector.dtype), b.span, lane=lane)
+
+
 @api("let", "v value body=")
 def let(ev: Evaluator, b: Bound) -> Any:
     """``T.let(v, value)`` as a statement: ``v`` has the value from here on."""

@@ -217,6 +217,8 @@ def _call(state: Any, e: Call, mask: Any) -> torch.Tensor:
         return state.atomic_element(e, mask)
     if e.op == "reinterpret" and not is_vector(e.args[0]) and not is_wide_load(e.args[0]):
         return _reinterpret(state, e, mask)
+    if e.op == "extract_lane":
+        return lanes_of(state, e.args[0], mask)[(e.attrs or {})["lane"]]
     if e.op == "reinterpret" or is_wide_load(e):
         return lanes_of(state, e, mask)[0]
     return apply(e.op, [evaluate(state, a, mask) for a in e.args], e.args[0].dtype if e.args else e.dtype, e.dtype, e)

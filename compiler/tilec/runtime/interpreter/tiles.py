@@ -221,11 +221,15 @@ _MERGE: dict[str, Any] = {
 def _scan(state: State, op: TileOp, mask: Mask) -> None:
     src, dst, dim = op.region("src"), op.region("dst"), op.args["dim"]
     tile = read(state, src)
+    held, full = tile.values.shape, [integer(state, e) for e in src.extents]  # dim counts the dimensions of 1 too
+    tile = Tile(tile.values.reshape(full), None if tile.taint is None else Taint(tile.taint.mask.reshape(full), tile.taint.message, tile.taint.span))
     flip = (lambda x: x.flip(dim)) if op.args["reverse"] else (lambda x: x)
     wide = _widened(flip(tile.values), src.dtype)
     result = torch.cumsum(wide, dim, dtype=wide.dtype) if op.op == "cumsum" else torch.cummax(wide, dim).values
     taint = None if tile.taint is None else Taint(flip(flip(tile.taint.mask).to(torch.int32).cumsum(dim) > 0), tile.taint.message, tile.taint.span)
-    write(state, dst, Tile(flip(result), taint), _name(result.dtype, src.dtype))
+    if taint is not None:
+        taint = Taint(taint.mask.reshape(held), taint.message, taint.span)
+    write(state, dst, Tile(flip(result).reshape(held), taint), _name(result.dtype, src.dtype))
 
 
 # -- atomics --------------------------------------------------------------------------------------------------------------------------

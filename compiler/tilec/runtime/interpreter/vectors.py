@@ -57,6 +57,8 @@ def _call(state: Any, e: Call, mask: Any) -> list[torch.Tensor]:
     from .expressions import apply, compute, evaluate
 
     attrs = e.attrs or {}
+    if e.op == "pack":
+        return [evaluate(state, a, mask) for a in e.args]
     if e.op == "broadcast":
         return [evaluate(state, e.args[0], mask)] * attrs["lanes"]
     if e.op == "ramp":

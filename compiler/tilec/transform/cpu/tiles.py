@@ -5,7 +5,7 @@ from typing import Any
 
 from ...analysis.guards import inside
 from ...ir.buffer import GLOBAL, Region, index_at, tile_axes, tile_shape
-from ...ir.build import binary, cast, const, lift
+from ...ir.build import binary, cast, const, const_int, lift
 from ...ir.expr import Expr
 from ...ir.stmt import Body, If, Store, TileOp
 from ..errors import LoweringError
@@ -86,9 +86,9 @@ def _update(op: TileOp, ctx: Context, dst: Region, indices: tuple[Expr, ...], va
 def lower_scan(op: TileOp, ctx: Context) -> Body:
     """Inclusive prefix sums or maxima along ``dim``."""
     src, dst, dim, reverse = op.region("src"), op.region("dst"), op.args["dim"], op.args["reverse"]
-    shape = tile_shape(src)
-    if len(shape) == 0:
+    if not tile_axes(src):
         return lower_copy(op, ctx)
+    shape = src.extents
     length = shape[dim]
     others = [e for i, e in enumerate(shape) if i != dim]
     combine = COMBINE["add" if op.op == "cumsum" else "max"]
@@ -101,15 +101,22 @@ def lower_scan(op: TileOp, ctx: Context) -> Body:
             i = indices[0]
             here = length - 1 - i if reverse else i
             before = here + 1 if reverse else here - 1
-            value = ctx.load(src.buffer, index_at(src, at(here)), op.span)
-            first = Store(op.span, dst.buffer, index_at(dst, at(here)), cast(value, dst.dtype))
-            old = ctx.load(dst.buffer, index_at(dst, at(before)), op.span)
-            later = Store(op.span, dst.buffer, index_at(dst, at(here)), cast(combine(old, cast(value, dst.dtype)), dst.dtype))
+            value = ctx.load(src.buffer, _inside(src, at(here)), op.span)
+            first = Store(op.span, dst.buffer, _inside(dst, at(here)), cast(value, dst.dtype))
+            old = ctx.load(dst.buffer, _inside(dst, at(before)), op.span)
+            later = Store(op.span, dst.buffer, _inside(dst, at(here)), cast(combine(old, cast(value, dst.dtype)), dst.dtype))
             return (If(op.span, binary("eq", i, const(0)), (first,), (later,)),)
 
         return ctx.loops([length], step, op.span, "scan")
 
     return ctx.loops(others, row, op.span)
+
+
+def _inside(r: Region, position: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The element at a position that counts every dimension; of a region with other dimensions, at those that are not 1."""
+    if len(r.mins) == len(position):
+        return tuple(m + p for m, p in zip(r.mins, position))
+    return index_at(r, tuple(p for p in position if const_int(p) != 0) if len(tile_axes(r)) != len(position) else position)
 
 
 def atomic_call(e: Any, ctx: Context, result: Any, span: Any) -> Body:
