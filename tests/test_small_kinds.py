@@ -207,3 +207,58 @@ def test_a_scan_of_a_slab(dim, reverse):
     kept = a[1].flip(dim - 1) if reverse else a[1]
     expected = kept.cumsum(dim - 1)
     assert torch.equal(b, expected.flip(dim - 1) if reverse else expected)
+
+
+@pytest.mark.parametrize("scope", ["local", "shared"])
+def test_dot_products_of_bytes(scope):
+    a, b, c = (torch.randint(-128, 128, (32, 8), dtype=torch.int8) for _ in range(2)), None, torch.zeros(32, dtype=torch.int32)
+    a, b = a
+    held = "T.alloc_local((8,), 'int8')" if scope == "local" else "T.alloc_shared((32, 8), 'int8')"
+    place = "" if scope == "local" else "t, "
+    three_ways("A: T.Tensor((32, 8), 'int8'), B: T.Tensor((32, 8), 'int8'), C: T.Tensor((32,), 'int32')", f"""
+    with T.Kernel(1, threads=32):
+        t = T.get_thread_binding()
+        x = {held}
+        y = {held}
+        total = T.alloc_local((1,), 'int32')
+        total[0] = 0
+        for k in T.serial(8):
+            x[{place}k] = A[t, k]
+            y[{place}k] = B[t, k]
+        for k in T.serial(2):
+            T.dp4a(x[{place}k * 4], y[{place}k * 4], total[0])
+        C[t] = total[0]
+    """, a, b, c, cpu=scope == "local")
+    assert torch.equal(c, (a.int() * b.int()).sum(1).int())
+
+
+def test_blocks_that_wait_for_each_other():
+    made = for_target(prim("A: T.Tensor((1024,), 'float32')", """
+    with T.Kernel(8, threads=128) as bx:
+        for i in T.Parallel(128):
+            A[bx * 128 + i] = bx
+        T.sync_grid()
+        for i in T.Parallel(128):
+            A[bx * 128 + i] = A[1023 - bx * 128 - i] + T.float32(1)
+    """), "sm_90a")
+    assert made.cuda().kernels[0].cooperative and "cooperative_groups::this_grid().sync()" in made.text("cuda")
+    made.cubin()
+
+
+@pytest.mark.parametrize("predicate", ["", ", t < 16"])
+def test_asynchronous_copies_by_hand(predicate):
+    a, b = torch.arange(256).to(torch.uint8), torch.zeros(256, dtype=torch.uint8)
+    three_ways("A: T.Tensor((512,), 'uint8'), B: T.Tensor((512,), 'uint8')", f"""
+    with T.Kernel(1, threads=32):
+        t = T.get_thread_binding()
+        s = T.alloc_shared((512,), 'uint8')
+        T.ptx_cp_async(T.access_ptr(s[t * 16], "w", 16), T.access_ptr(A[t * 16], "r", 16), 16{predicate})
+        T.ptx_commit_group()
+        T.ptx_wait_group(0)
+        for i in T.serial(16):
+            B[t * 16 + i] = s[511 - t * 16 - i]
+    """, a := torch.cat([a, a]), b := torch.cat([b, b]), cpu=False, interpreter=False)
+    kept = a.clone()
+    if predicate:
+        kept[256:] = 0
+    assert torch.equal(b, kept.flip(0))

@@ -42,6 +42,9 @@ def IMMEDIATE(run: Any, name: str, thread: int, args: list[Any]) -> Any:
     """Functions that one thread executes alone."""
     if match := re.fullmatch(r"tile_cp_async_(\d+)(_if)?", name):
         return _async_copy(run, thread, int(match[1]), args, bool(match[2]))
+    if name == "tile_dp4a":
+        x, y = (_bytes_at(p) for p in args[:2])
+        return int(sum(int(a) * int(b) for a, b in zip(x, y))) + args[2]
     if name == "tile_cp_async_commit":
         run.groups.setdefault(thread, [[]]).append([])
         return None
@@ -56,6 +59,11 @@ def IMMEDIATE(run: Any, name: str, thread: int, args: list[Any]) -> Any:
         assert args[0], "a device assertion failed"
         return None
     raise KeyError(f"no semantics for the device function {name}")
+
+
+def _bytes_at(pointer: Any) -> Any:
+    """Four signed bytes."""
+    return pointer.values("int8", 4) if hasattr(pointer, "array") else pointer.read(4).view(np.int8)
 
 
 def _async_copy(run: Any, thread: int, size: int, args: list[Any], guarded: bool) -> None:

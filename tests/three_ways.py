@@ -42,7 +42,7 @@ def agree(program: TileProgram, *arguments: Any, cpu: bool = True, interpreter: 
                 np.testing.assert_array_equal(_numbers(a), _numbers(b), err_msg=f"{p.name}: {name} and {other}")
     for a, made in zip(arguments, first):
         if isinstance(a, torch.Tensor):
-            a.copy_(made)
+            a.copy_(made if isinstance(made, torch.Tensor) else torch.from_numpy(made))
 
 
 def _by_threads(program: TileProgram, arguments: Any) -> list[Any]:

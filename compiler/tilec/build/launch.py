@@ -49,6 +49,11 @@ class Driver:
     def allow_large_clusters(self, handle: ctypes.c_void_p) -> None:
         self.check(self._library.cuFuncSetAttribute(handle, _CLUSTER_NON_PORTABLE, 1), "allowing large clusters")
 
+    def raw_launch_cooperative(self) -> Any:
+        function = self._library.cuLaunchCooperativeKernel
+        function.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p, ctypes.c_void_p]
+        return function
+
     def raw_launch_config(self) -> Any:
         """cuLaunchKernelEx with its types declared: four arguments are quicker to pass than eleven. None before CUDA 11.8."""
         function = getattr(self._library, "cuLaunchKernelEx", None)
@@ -73,19 +78,23 @@ class _Config(ctypes.Structure):
 class PreparedLaunch:
     """One kernel with its grid and its arguments, ctypes values that are read when it is launched."""
 
-    def __init__(self, driver: Driver, handle: ctypes.c_void_p, grid: Sequence[int], block: Sequence[int], shared_bytes: int, passed: Sequence[Any]):
+    def __init__(self, driver: Driver, handle: ctypes.c_void_p, grid: Sequence[int], block: Sequence[int], shared_bytes: int, passed: Sequence[Any],
+                 cooperative: bool = False):
+        self._cooperative = driver.raw_launch_cooperative() if cooperative else None
         self._check, self._launch = driver.check, driver.raw_launch()
         self._fixed = (handle, *map(ctypes.c_uint, (*grid, *block, shared_bytes)))
         self._values = list(passed)  # kept alive: the array points at them
         self._array = (ctypes.c_void_p * max(len(passed), 1))(*[ctypes.cast(ctypes.byref(v), ctypes.c_void_p) for v in self._values])
         self._config = _Config(tuple(grid), tuple(block), shared_bytes)
         self._stream: int | None = None
-        self._launch_config = driver.raw_launch_config()
+        self._launch_config = driver.raw_launch_config() if not cooperative else None
         self._passed = (ctypes.addressof(self._config), handle.value, ctypes.addressof(self._array), None)
 
     def __call__(self, stream: int) -> None:
         """Not by two threads at once."""
-        if self._launch_config is None:
+        if self._cooperative is not None:
+            code = self._cooperative(*self._fixed, stream, self._array)
+        elif self._launch_config is None:
             code = self._launch(*self._fixed, stream, self._array, None)
         else:
             if stream != self._stream:

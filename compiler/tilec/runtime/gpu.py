@@ -93,7 +93,7 @@ class GpuKernel:
                 if all(grid):  # else there is nothing to do: a tensor with an empty dimension
                     _check_grid(spec.name, grid)
                     passed = [ctypes.c_uint64.from_buffer(slots, 8 * place[p]) if isinstance(p, Buffer) else _scalar(p, values[p]) for p in spec.arguments]
-                    launches.append(PreparedLaunch(self._driver, function, grid, spec.block, spec.shared_bytes, passed))
+                    launches.append(PreparedLaunch(self._driver, function, grid, spec.block, spec.shared_bytes, passed, spec.cooperative))
         alignment = self._alignment()
         tensors = [_Tensor(i, place[p], arguments[i], alignment.get(i, 1)) for i, p in enumerate(self._plan.params) if isinstance(p, Buffer)]
         memory = [_Workspace(place[b], [int(evaluate(e, values)) for e in b.shape], b.dtype) for b in self._workspaces]

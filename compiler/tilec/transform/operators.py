@@ -17,7 +17,7 @@ from .layouts import default_loop_layout
 from .legalize import resolve_elements
 from .matrix.barrier_functions import NAMED_BARRIER, SYNC_THREADS, role_barrier
 from .matrix.barriers import BARRIER_OPS, lower_barrier_op
-from .matrix.device import function
+from .matrix.device import DeviceFunction, address_of, function
 from .matrix.tensor_memory import lower_tensor_memory_copy
 from .parallel import lower_parallel
 from .reducers import lower_collection
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .threads import ThreadLowering
 
 SYNC_WARP = function("tile_sync_warp", "", "__syncwarp();")
+SYNC_GRID = function("tile_sync_grid", "", "cooperative_groups::this_grid().sync();")
 
 
 
@@ -72,6 +73,34 @@ def _commit_group(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list
 
 def _nothing(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
     return []
+
+
+_DP4A = DeviceFunction("tile_dp4a", """__device__ __forceinline__ int tile_dp4a(const void* a, const void* b, int c) {
+  int x, y;
+  __builtin_memcpy(&x, a, 4);
+  __builtin_memcpy(&y, b, 4);
+  return __dp4a(x, y, c);
+}
+""", "int32")
+
+
+def _dp4a(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    """C += the dot product of four bytes each; like a store of C, by one thread where it is the same for all."""
+    a, b, c = (op.region(name) for name in "ABC")
+    places = []
+    for r in (a, b):
+        buffer, indices = lowering.state.shared_element(r.buffer, tuple(lowering._plain(m) for m in r.mins))
+        if buffer.scope == FRAGMENT:
+            raise LoweringError(f"T.dp4a reads memory of one thread or of the block; {buffer.name} is a fragment.", op.span, "dp4a")
+        places.append(address_of(buffer, indices))
+    value = _DP4A.call(*places, Load(c.dtype, op.span, c.buffer, c.mins))
+    return lowering.statement(Store(op.span, c.buffer, c.mins, value), divergent)
+
+
+def _sync_grid(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    """All blocks wait for each other; the kernel is launched so that all of them run at once."""
+    lowering._converged(op, divergent or lowering.state.role is not None, "T.sync_grid")
+    return [unit((SYNC_GRID.run(op.span),), op.span, barrier=True)]
 
 
 def _rng_init(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
@@ -167,5 +196,5 @@ _OPERATORS: dict[str, Callable[[TileOp, ThreadLowering, bool], list[Stmt]]] = {
     "named_barrier_arrive": _named_arrive,
     # Bulk stores are stores, and matrix operations are done when their statement is: there is nothing to commit or wait for.
     **dict.fromkeys(("tma_store_arrive", "tma_store_wait", "warpgroup_arrive", "warpgroup_commit_batch", "warpgroup_fence_operand"), _nothing),
-    "rng_init": _rng_init, "thread_allreduce": lower_allreduce, "print": _debugging, "device_assert": _debugging,
+    "dp4a": _dp4a, "sync_grid": _sync_grid, "rng_init": _rng_init, "thread_allreduce": lower_allreduce, "print": _debugging, "device_assert": _debugging,
 }

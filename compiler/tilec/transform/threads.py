@@ -7,13 +7,15 @@ from ..analysis.bounds import Ranges
 from ..analysis.digits import LoopDigits, fragment_access
 from ..analysis.divergence import Divergence
 from ..analysis.layout import THREAD, FragmentLayout, Replica
-from ..ir.buffer import FRAGMENT, GLOBAL, TMEM, VAR
+from ..ir import dtypes
+from ..ir.buffer import FRAGMENT, GLOBAL, TMEM, VAR, Buffer
 from ..ir.build import binary, const, const_int, unary
 from ..ir.expr import Call, Expr, Load, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Launch, Let, Parallel, Role, Stmt, Store, TileOp, While
 from ..ir.stmt import walk as walk_statements
+from .async_copy import async_copy_bytes, async_copy_statement
 from .atomics import atomic_statement, lower_atomic_calls
 from .context import LaunchState, PassContext
 from .divergent import check_divergent, refuse_block_barriers
@@ -78,6 +80,8 @@ class ThreadLowering:
             before, value = self.expression(s.value, s, divergent)
             self.ranges.set_value(s.var, value)
             return [*before, unit((Let(s.span, s.var, value),), s.span)]
+        if isinstance(s, Evaluate) and isinstance(s.value, Call) and s.value.op == "ptx_cp_async":
+            return self._cp_async(s, s.value)
         if isinstance(s, Evaluate):
             before, value = self.expression(s.value, s, divergent)
             return [*before, unit((Evaluate(s.span, value),), s.span)]
@@ -306,6 +310,25 @@ class ThreadLowering:
             return self._atomic(s, divergent)
         return lower_operator(s, self, divergent)
 
+    def _cp_async(self, s: Evaluate, e: Call) -> list[Stmt]:
+        """T.ptx_cp_async(shared pointer, global pointer, elements[, predicate]): one asynchronous copy of this thread."""
+        places: list[tuple[Buffer, tuple[Expr, ...]]] = []
+        for pointer in e.args[:2]:
+            if not isinstance(pointer, Call) or pointer.op != "access_ptr" or not isinstance(pointer.args[0], Load):
+                raise LoweringError("T.ptx_cp_async takes pointers to elements (T.access_ptr).", s.span, "cp-async-width")
+            load = pointer.args[0]
+            places.append(self.state.shared_element(load.buffer, tuple(self._plain(i) for i in load.indices)))
+        (target, _), (source, _) = places
+        elements = const_int(e.args[2])
+        size = (elements or 0) * dtypes.bits(target.dtype) // 8
+        if target.dtype != source.dtype or not target.is_shared() or source.storage().scope != GLOBAL or not async_copy_bytes(size):
+            raise LoweringError(f"T.ptx_cp_async copies 4, 8 or 16 bytes from global to shared memory in one type; here {size} bytes from {source.name} "
+                                f"({source.dtype}, {source.scope}) to {target.name} ({target.dtype}, {target.scope}).", s.span, "cp-async-width")
+        if self.state.target.sm < 80:
+            raise LoweringError(f"T.ptx_cp_async needs sm_80 or newer; {self.state.target.name} has no such instruction.", s.span, "op-target")
+        guard = self._plain(e.args[3]) if len(e.args) > 3 and isinstance(e.args[3], Expr) else None
+        return [unit((async_copy_statement(places[0], places[1], size, guard, s.span),), s.span, asynchronous=True)]
+
     def _atomic(self, s: TileOp, divergent: bool) -> list[Stmt]:
         dst = s.region("dst")
         before, value = self.expression(s.args["value"], s, divergent)
@@ -339,7 +362,6 @@ def strip(body: Body) -> Body:
 def _is_vector(s: For, body: Body) -> bool:
     """One store, unchanged data, neighbours in both places, aligned, at most 16 bytes: a wide access."""
     from ..analysis.layout import REGISTER, Digit
-    from ..ir import dtypes
     from .vectors import Lanes, is_contiguous
 
     count = const_int(s.extent)

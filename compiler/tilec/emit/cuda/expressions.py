@@ -215,7 +215,8 @@ def _call(p: ExpressionPrinter, e: Call, level: int) -> str:
     attrs = e.attrs or {}
     if e.op == "device_function":
         p.use(attrs["name"], attrs["source"])
-        for header, mark in (("cuda_fp16.h", "__half"), ("cuda_bf16.h", "bfloat16"), ("cuda_fp8.h", "__nv_fp8")):
+        for header, mark in (("cuda_fp16.h", "__half"), ("cuda_bf16.h", "bfloat16"), ("cuda_fp8.h", "__nv_fp8"),
+                             ("cooperative_groups.h", "cooperative_groups::")):
             if mark in attrs["source"]:
                 p.headers.add(header)
         for address in e.args if attrs.get("bytes") else ():

@@ -32,6 +32,7 @@ class KernelSpec:
     shared_bytes: int
     cluster: tuple[int, int, int] | None = None
     alignment: dict[Buffer, int] = field(default_factory=dict)
+    cooperative: bool = False  # its blocks wait for each other, so that all must run at once
 
 
 @dataclass
@@ -92,7 +93,8 @@ def _kernel(program: TileProgram, launch: Launch, name: str) -> tuple[KernelSpec
     out.body(launch.body)
     out.depth = 0
     out.line("}", launch.span)
-    spec = KernelSpec(name, [*buffers, *scalars], launch.grid, block, int(launch.attrs.get("shared_bytes", 0)), cluster, out.expr.alignment)  # type: ignore[arg-type]
+    spec = KernelSpec(name, [*buffers, *scalars], launch.grid, block, int(launch.attrs.get("shared_bytes", 0)), cluster, out.expr.alignment,  # type: ignore[arg-type]
+                      "tile_sync_grid" in out.expr.sources)
     return spec, out
 
 

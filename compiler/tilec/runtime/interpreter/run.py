@@ -340,7 +340,7 @@ def _product(extents: list[int]) -> int:
     return total
 
 
-_PARALLEL_SAFE = {"store_slice", "store_wide", "sync_threads", "sync_warp", "annotate", "print", "fence_proxy_async", "device_assert"}
+_PARALLEL_SAFE = {"store_slice", "store_wide", "dp4a", "sync_threads", "sync_warp", "annotate", "print", "fence_proxy_async", "device_assert"}
 _HANDLERS: dict[type, Any] = {
     Launch: _Runner.launch,
     Alloc: _Runner.alloc,

@@ -20,7 +20,7 @@ from .taint import Taint, union
 from .vectors import store_slice, store_wide
 
 Mask = torch.Tensor | None
-BY_LANE = ("copy", "fill", "clear", "atomic")  # what single threads may do with memory of their own
+BY_LANE = ("dp4a", "store_slice", "store_wide", "copy", "fill", "clear", "atomic")  # what single threads may do with memory of their own
 
 
 def execute_tile(state: State, op: TileOp, mask: Mask = None) -> None:
@@ -325,6 +325,20 @@ def _sync_grid(state: State, op: TileOp, mask: Mask) -> None:
         raise Unsupported("blocks that wait for each other: the interpreter runs them one after another", op.span)
 
 
+def _dp4a(state: State, op: TileOp, mask: Mask) -> None:
+    a, b, c = (op.region(name) for name in "ABC")
+
+    def made() -> torch.Tensor:
+        total = state.load(c.buffer, indices_of(state, c.buffer, c.mins, mask), mask, op.span)
+        for k in range(4):
+            x, y = ([*i[:-1], i[-1] + k] for i in (indices_of(state, r.buffer, r.mins, mask) for r in (a, b)))
+            total = total + state.load(a.buffer, x, mask, op.span).to(torch.int32) * state.load(b.buffer, y, mask, op.span).to(torch.int32)
+        return total
+
+    value, taint = state.tainted(made)
+    state.store(c.buffer, indices_of(state, c.buffer, c.mins, mask), value, mask, op.span, taint)
+
+
 def _assert(state: State, op: TileOp, mask: Mask) -> None:
     condition = op.args["condition"]
     value = state.settled(lambda: evaluate(state, condition, mask)) if isinstance(condition, Expr) else torch.tensor(bool(condition))
@@ -354,6 +368,7 @@ OPERATORS: dict[str, Any] = {
     "mbarrier_wait_parity": wait,
     "device_assert": _assert,
     "sync_grid": _sync_grid,
+    "dp4a": _dp4a,
     "store_slice": store_slice,
     "store_wide": store_wide,
     # a bulk copy only announces its bytes on its barrier: the arrival is the user's (tilelang/language/copy_op.py, tma_copy)

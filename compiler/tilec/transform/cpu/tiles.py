@@ -119,6 +119,16 @@ def _inside(r: Region, position: tuple[Expr, ...]) -> tuple[Expr, ...]:
     return index_at(r, tuple(p for p in position if const_int(p) != 0) if len(tile_axes(r)) != len(position) else position)
 
 
+def lower_dp4a(op: TileOp, ctx: Context) -> Body:
+    """C += the dot product of four bytes each."""
+    a, b, c = (op.region(name) for name in "ABC")
+    total: Expr = ctx.load(c.buffer, c.mins, op.span)
+    for k in range(4):
+        x, y = (ctx.load(r.buffer, (*r.mins[:-1], r.mins[-1] + k), op.span) for r in (a, b))
+        total = total + cast(x, "int32") * cast(y, "int32")
+    return (Store(op.span, c.buffer, c.mins, total),)
+
+
 def atomic_call(e: Any, ctx: Context, result: Any, span: Any) -> Body:
     """``old = T.atomic_add(..., return_prev=True)`` as a read and an update."""
     place, value = e.args[0], e.args[1]

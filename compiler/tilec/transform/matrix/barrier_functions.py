@@ -45,6 +45,14 @@ asm volatile("{{\\n.reg .b64 state;\\nmbarrier.arrive.shared::cta.b64 state, [%0
     minimum_sm=80,
 )
 
+ARRIVE_AFTER_COPIES = function(
+    "tile_cp_async_arrive_noinc",
+    "void* barrier",
+    f"""
+asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"({_SHARED}) : "memory");""",
+    minimum_sm=80,
+)
+
 EXPECT_TX = function(
     "tile_mbarrier_expect_tx",
     "void* barrier, unsigned int bytes",

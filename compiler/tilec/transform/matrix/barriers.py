@@ -19,7 +19,7 @@ from .contract import MatrixContext
 from .device import address_of
 from .problem import MatrixProblem
 
-BARRIER_OPS = ("mbarrier_wait_parity", "mbarrier_arrive", "mbarrier_expect_tx", "fence_proxy_async")
+BARRIER_OPS = ("mbarrier_wait_parity", "mbarrier_arrive", "mbarrier_expect_tx", "fence_proxy_async", "cp_async_barrier_noinc")
 
 
 def barriers_that_wait_implicitly(body: Body) -> tuple[Buffer, ...]:
@@ -112,6 +112,8 @@ def lower_barrier_op(op: TileOp, ctx: MatrixContext) -> tuple[Stmt, ...]:
     _require(op, 90 if op.op == "mbarrier_expect_tx" else 80, ctx)
     mbar = op.region("mbar")
     address = barrier_address(mbar.buffer, mbar.mins, ctx)
+    if op.op == "cp_async_barrier_noinc":
+        return (ARRIVE_AFTER_COPIES.run(op.span, address),)
     if op.op == "mbarrier_expect_tx":
         return (EXPECT_TX.run(op.span, address, cast(lift(op.args["bytes"]), "uint32")),)
     if op.op == "mbarrier_arrive":
