@@ -27,7 +27,7 @@ def place_global_memory(program: TileProgram, ctx: PassContext) -> TileProgram:
     outside: list[Any] = [s for s in program.body if _is_view(s) or (_is_made(s) and "pointer" in s.buffer.attrs)]  # type: ignore[attr-defined]
     if not found and not outside and not any(isinstance(s, Launch) and "source_code" in s.attrs for s in walk_statements(program.body)):
         return program
-    workspaces = [s.buffer for s in found if "pointer" not in s.buffer.attrs]
+    workspaces = [s.buffer for s in found if isinstance(s, Alloc) and "pointer" not in s.buffer.attrs]
     for buffer in workspaces:
         _check_workspace(buffer, program)
     body = tuple(_launch(s, outside) if isinstance(s, Launch) else s for s in program.body if not _is_made(s) and not _is_view(s))

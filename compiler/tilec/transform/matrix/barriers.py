@@ -14,7 +14,7 @@ from ...ir.build import binary, cast, const, const_int, lift
 from ...ir.expr import Expr, Load, Unknown, Var
 from ...ir.stmt import Body, For, If, Stmt, Store, TileOp, walk
 from ...source.span import Span
-from .barrier_functions import ARRIVE, EXPECT_TX, FENCE_INIT, FENCE_PROXY_ASYNC, INIT, SYNC_THREADS, wait
+from .barrier_functions import ARRIVE, ARRIVE_AFTER_COPIES, EXPECT_TX, FENCE_INIT, FENCE_PROXY_ASYNC, INIT, SYNC_THREADS, wait
 from .contract import MatrixContext
 from .device import address_of
 from .problem import MatrixProblem
