@@ -53,9 +53,14 @@ class Manifest:
     elsewhere_in: dict[str, str] = field(default_factory=dict)
     pass_config_keys: dict[str, str] = field(default_factory=dict)
     source: str = "shipped"  # or the path whose sources the names were read from
+    packed_modules: dict[str, dict[str, list]] = field(default_factory=dict)  # of other modules (tilelang.testing ...), as in the file
 
     def table(self, module: str) -> dict[str, Entry]:
-        return self.language if module == FACADE else self.top_level if module == "tilelang" else {}
+        return self.language if module == FACADE else self.top_level if module == "tilelang" else self.modules.get(module, {})
+
+    @cached_property
+    def modules(self) -> dict[str, dict[str, Entry]]:
+        return {name: _entries(table) for name, table in self.packed_modules.items()}
 
     def has(self, name: str, module: str = FACADE) -> bool:
         return name in self.table(module)
@@ -171,7 +176,12 @@ def load(version: str) -> Manifest:
     name = latest() if version == "latest" else nearest(version)
     data = json.loads((MANIFESTS / f"{name}.json").read_text())
     return Manifest(
-        name, _entries(data["language"]), _entries(data["top_level"]), data["elsewhere"], data["pass_config_keys"]
+        name,
+        _entries(data["language"]),
+        _entries(data["top_level"]),
+        data["elsewhere"],
+        data["pass_config_keys"],
+        packed_modules=data.get("modules", {}),
     )
 
 

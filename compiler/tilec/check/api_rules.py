@@ -86,7 +86,7 @@ def _shape(use: ApiUse) -> tuple[object, ...]:
 
 
 def _check_use(use: ApiUse, api: Api, settings: Settings) -> Iterator[Diagnostic | None]:
-    if use.name.startswith("_") or use.module not in (FACADE, "tilelang"):
+    if use.name.startswith("_"):
         return
     if not api.has(use.name, use.module):
         yield _missing(use, api, settings)
@@ -110,8 +110,8 @@ def shown(use: ApiUse) -> str:
 
 # -- names ---------------------------------------------------------------------------------------
 def _missing(use: ApiUse, api: Api, settings: Settings) -> Diagnostic | None:
-    if use.module == "tilelang":
-        return _missing_top_level(use, api, settings)
+    if use.module != FACADE:
+        return _missing_elsewhere(use, api, settings)
     added, removed = api.added_in(use.name), api.removed_in(use.name)
     replacement = api.replacement(use.name)
     prefix = use.text[: -len(use.name)] if use.text.endswith(use.name) else ""
@@ -148,11 +148,11 @@ def _with_prefix(text: str, prefix: str) -> str:
     return text.replace("T.", prefix or "", 1) if text.startswith("T.") and prefix != "T." else text
 
 
-def _missing_top_level(use: ApiUse, api: Api, settings: Settings) -> Diagnostic | None:
-    """Submodules of tilelang are not all known, so only what looks like a misspelling is reported."""
+def _missing_elsewhere(use: ApiUse, api: Api, settings: Settings) -> Diagnostic | None:
+    """Not everything of the other modules is known, so only what looks like a misspelling is reported."""
     near = _closest(
         use.name,
-        [n for n in api.names("tilelang") if api.kind(n, "tilelang") in ("function", "class")],
+        [n for n in api.names(use.module) if api.kind(n, use.module) in ("function", "class")],
         {},
         cutoff=0.82,
     )
@@ -161,7 +161,7 @@ def _missing_top_level(use: ApiUse, api: Api, settings: Settings) -> Diagnostic 
     fix = Fix(f"Change to {near}", (Edit(use.name_span, near),), safe=False)
     return _report(
         "unknown-attribute",
-        f"{shown(use)} is not exported by tilelang {api.version}; did you mean {near}?",
+        f"{shown(use)} is not exported by {use.module} {api.version}; did you mean {near}?",
         use.span,
         settings,
         fix,

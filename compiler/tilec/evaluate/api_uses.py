@@ -18,7 +18,8 @@ _CAUGHT = {"AttributeError", "ImportError", "ModuleNotFoundError", "Exception", 
 _PARTS = (ast.ExceptHandler, ast.match_case, ast.withitem, ast.keyword, ast.arguments, ast.arg, ast.comprehension)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _WITHOUT_USES = frozenset(("ctx", "op"))
-API_MODULES = ("tilelang", "tilelang.language")
+_PARTS_OF_TILELANG = {"language": "tilelang.language", "testing": "tilelang.testing", "profiler": "tilelang.profiler", "layout": "tilelang.layout"}
+API_MODULES = ("tilelang", *_PARTS_OF_TILELANG.values())
 
 
 def find_api_uses(source: SourceFile, scope: Scope | None) -> list[ApiUse]:
@@ -124,7 +125,7 @@ class _Finder:
         if node.level or node.module not in API_MODULES:
             return
         for alias in node.names:
-            if alias.name == "*" or (node.module == "tilelang" and alias.name == "language"):
+            if alias.name == "*" or (node.module == "tilelang" and alias.name in _PARTS_OF_TILELANG):
                 continue
             span = self.source.span(alias)
             name_span = Span(span.path, span.line, span.column, span.line, span.column + len(alias.name))
@@ -161,7 +162,7 @@ class _Finder:
         base = self._module_of(node.value)
         if base not in API_MODULES or not isinstance(node.ctx, ast.Load):
             self.expression(node.value, None)
-        elif not (base == "tilelang" and node.attr == "language"):
+        elif not (base == "tilelang" and node.attr in _PARTS_OF_TILELANG):
             self._add(base, node.attr, node, self.source.attribute_span(node), call)
 
     def _inside(self, names: dict[str, Any], parts: list[ast.expr]) -> None:
@@ -203,8 +204,8 @@ class _Finder:
         if isinstance(node, ast.Name):
             value = self._value(node.id)
             return value.name if isinstance(value, Module) else None
-        if isinstance(node, ast.Attribute) and node.attr == "language" and self._module_of(node.value) == "tilelang":
-            return "tilelang.language"
+        if isinstance(node, ast.Attribute) and node.attr in _PARTS_OF_TILELANG and self._module_of(node.value) == "tilelang":
+            return _PARTS_OF_TILELANG[node.attr]
         return None
 
 
@@ -235,8 +236,8 @@ def _local_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, Any]
                 names[bound] = Module(module) if module in API_MODULES else None
         elif isinstance(item, ast.ImportFrom):
             for alias in item.names:
-                is_language = item.module == "tilelang" and alias.name == "language"
-                names[alias.asname or alias.name] = Module("tilelang.language") if is_language else None
+                part = _PARTS_OF_TILELANG.get(alias.name) if item.module == "tilelang" else None
+                names[alias.asname or alias.name] = Module(part) if part is not None else None
         else:
             for target in _targets(item):
                 for name in _target_names(target):
