@@ -1,7 +1,8 @@
-"""Variants of faults and their silent counterparts (``variants/*.txt``), and exactly what the rules' pages underline.
+"""Variants of faults and their silent counterparts (``variants/*.txt``).
 
-A block is ``=== name | target [| parameters [| grid | threads]]`` and a module, or with parameters the body of a kernel; lines that
-begin with ``^`` stand before it. What is reported at a line, hints left out, is what the line's comment says.
+A block is ``=== name | targets [| parameters [| grid | threads]]`` and a module, or with parameters the body of a kernel; lines that
+begin with ``^`` stand before it. ``# call: ...`` in a module says how the kernel is made. What is reported at a line, hints
+left out, is what the comment at the line says.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ def program(body: str, more: list[str]) -> str:
 
 
 def diagnostics(text: str, targets: tuple[str, ...], explicit: bool) -> list[Diagnostic]:
+    given = re.search(r"(?m)^# call: (.*)", text)
     factory = re.search(r"(?m)^@tilelang\.jit.*\ndef (\w+)\(|^def (factory)\(", text)
-    instances = (f"{factory[1] or factory[2]}()",) if factory else ()
+    instances = (given[1],) if given else (f"{factory[1] or factory[2]}()",) if factory else ()
     analysis = analyse(SourceFile("variant.py", text), instances=instances)
     return check_analysis(analysis, [find(t) for t in targets], manifest.load("0.1.15"), explicit=explicit)
 
@@ -55,5 +57,6 @@ def diagnostics(text: str, targets: tuple[str, ...], explicit: bool) -> list[Dia
 @pytest.mark.parametrize(("target", "text"), [pytest.param(t, p, id=n) for n, t, p in variants()])
 def test_variant(target: str, text: str) -> None:
     wanted = {(n, *m) for n, line in enumerate(text.splitlines(), 1) for m in MARK.findall(line)}
-    found = diagnostics(text, (target,), True)
-    assert {(d.span.line, d.severity, d.name) for d in found if d.severity != INFORMATION} == wanted
+    for chip in target.split():
+        found = diagnostics(text, (chip,), True)
+        assert {(d.span.line, d.severity, d.name) for d in found if d.severity != INFORMATION} == wanted, chip

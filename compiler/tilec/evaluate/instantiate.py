@@ -19,7 +19,7 @@ from .sizes import with_sizes
 from .tile.builder import Builder
 from .tile.launch import finish
 from .tile.signature import make_parameter, occurs_plainly, symbols_of
-from .values import Function, HostTensor, TensorType, dtype_name, is_unknown, unknown
+from .values import Function, HostTensor, Native, TensorType, dtype_name, is_unknown, unknown
 from .workspace import Workspace
 
 
@@ -145,10 +145,24 @@ def _parameter(ev: Evaluator, function: Function, argument: ast.arg) -> Any:
         ev.builder.attrs["unknown_params"] = True
         return unknown(f"parameter {argument.arg}")
     annotation = evaluate_annotation(ev, argument.annotation, function.scope)
+    _check_python_type(ev, function, argument, annotation)
     value = make_parameter(ev, argument.arg, annotation, argument)
     if ev.trail is not None:
         ev.trail.saw(argument, value)
     return value
+
+
+_SCALARS = {"int": "T.int32", "float": "T.float32", "bool": "T.bool"}
+_PYTHON_TYPES = (*_SCALARS, "list", "tuple", "dict", "set", "str")
+
+
+def _check_python_type(ev: Evaluator, function: Function, argument: ast.arg, annotation: Any) -> None:
+    """``n: int`` makes n the type itself, of which no expression can be made; unused, nobody minds."""
+    name = annotation.name if isinstance(annotation, Native) else ""
+    used = {n.id for n in ast.walk(function.node) if isinstance(n, ast.Name)} if name in _PYTHON_TYPES else ()
+    if argument.arg in used:
+        instead = f"use {_SCALARS[name]}" if name in _SCALARS else "a kernel's parameters are tensors (T.Tensor(shape, dtype)) or typed scalars"
+        ev.problem("arg-annotation", f"parameter {argument.arg!r} is annotated with Python's {name}, which is no type of the device; {instead}", argument)
 
 
 def _annotated_in_body(function: Function, name: str) -> bool:
@@ -244,9 +258,23 @@ def _declare_annotated(ev: Evaluator, function: Function, scope: Scope, values: 
             scope.names[argument.arg] = make_parameter(ev, argument.arg, annotation, argument)
 
 
+def _stands_in_a_shape(node: ast.FunctionDef, name: str) -> bool:
+    """Whether the variable that T.const gives a value is an element of some tuple, list or subscript by itself."""
+    variables = {name}
+    for s in ast.walk(node):
+        if isinstance(s, ast.Assign) and isinstance(s.value, ast.Call) and len(s.targets) == 1:
+            text = s.value.args[0].value if s.value.args and isinstance(s.value.args[0], ast.Constant) else None
+            names = text.replace(",", " ").split() if isinstance(text, str) else []
+            targets = s.targets[0].elts if isinstance(s.targets[0], ast.Tuple) else [s.targets[0]]
+            variables |= {t.id for t, n in zip(targets, names) if n == name and isinstance(t, ast.Name)}
+    shapes = [e for n in ast.walk(node) if isinstance(n, (ast.Tuple, ast.List)) and isinstance(n.ctx, ast.Load) for e in n.elts]
+    shapes += [n.slice for n in ast.walk(node) if isinstance(n, ast.Subscript)]
+    return any(isinstance(e, ast.Starred) or isinstance(e, ast.Name) and e.id in variables for e in shapes)
+
+
 def _check_given(ev: Evaluator, instance: KernelInstance, builder: Builder, program: TileProgram) -> None:
     """A call says every T.const: by its name, or by a tensor that has it for an extent."""
-    if instance.origin != "call" or instance.span is None or not instance.is_known() or builder.attrs.get("unknown_params"):
+    if instance.origin not in ("call", "command", "directive") or not instance.is_known() or builder.attrs.get("unknown_params"):
         return
     for name, span in builder.const_spans.items():
         if name in builder.const_values:
@@ -254,8 +282,11 @@ def _check_given(ev: Evaluator, instance: KernelInstance, builder: Builder, prog
         carriers = [p for p in program.params if isinstance(p, Buffer) and p not in builder.outputs and occurs_plainly([p], name)]
         left_out = [p.name for p in carriers if is_unknown(builder.arguments.get(p.name)) and builder.arguments[p.name].reason == f"argument {p.name}"]
         if carriers and len(left_out) == len(carriers):
-            ev.problem("eager-missing-const", f"{instance.function.name} is given neither {name}= nor {' or '.join(left_out)}, so the value of T.const {name!r} is not "
-                       "known", instance.span, ("the constant", span))
+            text = f"{instance.function.name} is given neither {name}= nor {' or '.join(left_out)}, so the value of T.const {name!r} is not known"
+            if instance.origin == "call" and instance.span is not None:
+                ev.problem("eager-missing-const", text, instance.span, ("the constant", span))
+            else:
+                ev.problem("eager-missing-const", text, span)
             return
 
 
@@ -277,7 +308,11 @@ def _check_eager(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstan
         ev.problem("eager-return", f"{names} is made by T.empty but not returned; a kernel returns all of them", builder.return_span or missing[0].span or kernel.name_span)
     _check_given(ev, instance, builder, program)
     for name, span in builder.const_spans.items():
-        if name not in builder.const_values and not builder.attrs.get("unknown_params") and not occurs_plainly([p for p in program.params if p not in builder.outputs], name):
+        if builder.attrs.get("unknown_params"):
+            continue
+        given = name in builder.const_values
+        plainly = _stands_in_a_shape(kernel.node, name) if given else occurs_plainly([p for p in program.params if p not in builder.outputs], name)
+        if not plainly:
             ev.problem("const-unused", f"T.const {name!r} is no dimension of a tensor parameter by itself, so its value cannot be found from the arguments", span)
 
 

@@ -6,7 +6,7 @@ from ...ir.buffer import GLOBAL, TMEM, Buffer, Region
 from ...ir.build import const_int
 from ...ir.stmt import For, If, TileOp, While
 from ..context import RuleContext
-from ..facts import OPAQUE, READ, Access, Place
+from ..facts import OPAQUE, READ, Access, Place, has_jump
 from ..registry import rule
 
 _WGMMAS = ("wgmma_gemm", "wgmma_gemm_sp")
@@ -21,13 +21,14 @@ def early_reader(ctx: RuleContext, buffer: Buffer, start: Place, waits: list[Pla
     """The first read of a buffer after ``start`` with none of the waits between. A wait before ``start`` in a loop around both
     belongs to the iteration before."""
     end = min((w.order for w in waits if w.order > start.order), default=1 << 30)
+    follows = runs_with if waits else comes_too
     return next(
         (
             a
             for a in ctx.facts.storage_uses.get(buffer.storage(), ())
             if a.kind in (READ, OPAQUE)
             and start.order < a.place.order < end
-            and runs_with(a.place, start)
+            and follows(a.place, start)
             and not (isinstance(a.stmt, TileOp) and a.stmt.op in but)
         ),
         None,
@@ -43,6 +44,16 @@ def runs_with(place: Place, other: Place) -> bool:
             if _is_in(parent.then, place, number) != _is_in(parent.then, other, number):
                 return False
     return True
+
+
+def comes_too(place: Place, start: Place) -> bool:
+    """Whether what comes to ``start`` comes to ``place`` later: it stands in the same branches or further out."""
+    jumps = any(isinstance(p, (If, For, While)) and p not in place.parents and has_jump(bodies_of(p)) for p in start.parents)
+    return not jumps and runs_with(start, place)
+
+
+def bodies_of(s) -> tuple:
+    return (*s.then, *s.other) if isinstance(s, If) else s.body
 
 
 def _is_in(body, place: Place, number: int) -> bool:

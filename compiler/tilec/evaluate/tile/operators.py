@@ -77,11 +77,21 @@ def _copy(ev: Evaluator, b: Bound, op: str, options: tuple[str, ...]) -> Any:
         name = "src" if isinstance(b["src"], Var) else "dst"
         ev.problem("copy-deduce", f"T.{op}: {b[name].name} is the value of one element, so nothing tells how much to copy; assign the element, or "
                    "give a buffer or a slice", b.where(name))
+    _check_corner(ev, b, op, *found)
     args: dict[str, Any] = {"src": src, "dst": dst}
     for name in options:
         args[name] = to_region(b[name]) if name == "barrier" else plain(b[name])
     emit(ev, b, op, args)
     return None
+
+
+def _check_corner(ev: Evaluator, b: Bound, op: str, src: Region, dst: Region) -> None:
+    """A corner takes the other side's extents, one for each of its indices (an assertion without a text in to_buffer_region, 0.1.15)."""
+    for name, corner, other in (("src", src, dst), ("dst", dst, src)):
+        if corner.form == "element" and other.form != "element" and len(corner.mins) < len(other.extents):
+            ev.problem("copy-rank", f"T.{op}: the corner in {corner.buffer.name} has {len(corner.mins)} ind{'ex' if len(corner.mins) == 1 else 'ices'}, but "
+                       f"{other.buffer.name}'s side has {len(other.extents)} extents; write both sides as slices", b.where(name))
+            return
 
 
 def match_regions(src: Region, dst: Region) -> tuple[Region, Region]:

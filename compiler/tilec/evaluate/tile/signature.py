@@ -10,7 +10,7 @@ from ...ir.buffer import GLOBAL, Buffer
 from ...ir.expr import Expr, Var
 from ..evaluator import Evaluator
 from ..scope import Scope
-from ..values import DType, HostTensor, Native, TensorType, dtype_name, is_unknown, plain, unknown
+from ..values import DType, HostTensor, TensorType, dtype_name, is_unknown, plain, unknown
 from .alloc import shape_argument
 from .registry import Bound, api, report_dtype
 
@@ -164,9 +164,6 @@ def make_parameter(ev: Evaluator, name: str, annotation: Any, where: ast.AST) ->
         scalar = Var(dtype, ev.span(where), builder.unique(name), "param")
         builder.params.append(scalar)
         return scalar
-    if isinstance(annotation, Native) and annotation.name in ("list", "tuple", "dict", "set", "str"):
-        ev.problem("arg-annotation", f"parameter {name!r} is annotated with {annotation.name}; a kernel's parameters are tensors "
-                   "(T.Tensor(shape, dtype)) or typed scalars", where)
     builder.attrs["unknown_params"] = True
     return unknown(f"parameter {name}")
 
