@@ -34,7 +34,7 @@ Initialization options of other clients, besides those not marked *VS Code*:
 |---|---|
 | `interpreter` | the Python whose TileLang is checked against, `/path/to/bin/python` |
 | `instances` | calls to check kernels at, `["matmul(1024, 1024, 1024)"]` |
-| `virtualDocuments` | `true`: the client shows lowered code itself (the answer of `tile-lsp.showLowered` has the text and its lines); else a read-only file is written and shown |
+| `virtualDocuments` | `true`: the client shows lowered code itself, from the answer of `tile-lsp.showLowered`; else a read-only file is written and shown |
 | `diagnosticMode` | `"push"` (default) or `"pull"`, for clients that ask for diagnostics |
 
 """

@@ -1,12 +1,13 @@
 """Results of runs, kept per kernel and instance: in memory, and in the user's cache folder for the next session."""
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,11 @@ class History:
         self._files: dict[str, dict[str, list[dict[str, Any]]]] = {}
 
     def add(self, path: str, data: dict[str, Any]) -> None:
-        """Remember a run of a kernel of the file ``path``."""
+        """Remember a run of a kernel of the file ``path``. Several servers may share the folder: one at a time reads and writes."""
+        with _alone(self._place()):
+            self._add(path, data)
+
+    def _add(self, path: str, data: dict[str, Any]) -> None:
         runs = self._load(path, anew=True)
         entry = {k: data.get(k) for k in _KEPT if data.get(k) is not None}
         entry["time"] = time.time()
@@ -84,6 +89,23 @@ class History:
             _bound(file.parent)
         except OSError:
             return
+
+
+@contextlib.contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """Hold the folder's lock, where there are such things and the folder can be written; it ends with the process in any case."""
+    lock = None
+    with contextlib.suppress(OSError, ImportError):
+        import fcntl
+
+        place.mkdir(parents=True, exist_ok=True)
+        lock = open(place / ".lock", "w")  # noqa: SIM115 - held until the end of the block
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.close()
 
 
 def _key(kernel: Any, instance: Any, target: Any) -> str:
