@@ -127,8 +127,11 @@ def _trace_prim_func(ev: Evaluator, function: Function, program: TileProgram) ->
     ev.builder = builder
     try:
         assert isinstance(function.node, ast.FunctionDef)
-        for argument in (*function.node.args.posonlyargs, *function.node.args.args):
+        spec = function.node.args
+        for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
             scope.names[argument.arg] = _parameter(ev, function, argument)
+        if spec.vararg is not None:
+            scope.names[spec.vararg.arg] = ()  # TileLang passes none
         _run_body(ev, function, scope)
     finally:
         _take(ev, builder, program)

@@ -108,12 +108,7 @@ def _shape(ctx, op, src, dst):
     if _fits(dst.extents, dropped):
         return None
     if _fits(dst.extents, kept):
-        others = [const_int(e) for i, e in enumerate(src.extents) if i != dim]
-        if (
-            len(src.extents) > 1
-            and all(e is not None and e > 1 for e in others)
-            and FRAGMENT in (src.buffer.scope, dst.buffer.scope)
-        ):
+        if len(src.extents) > 1:
             return ctx.report(
                 f"{dst.buffer.name} keeps the reduced dimension ({size(dst)}); its layout cannot be inferred, use "
                 f"{_text(dropped)}",

@@ -8,6 +8,7 @@ from ...ir.stmt import For, If, TileOp, While
 from ..context import RuleContext
 from ..facts import OPAQUE, READ, Access, Place, has_jump
 from ..registry import rule
+from .barriers import barrier_key
 
 _WGMMAS = ("wgmma_gemm", "wgmma_gemm_sp")
 
@@ -21,7 +22,7 @@ def early_reader(ctx: RuleContext, buffer: Buffer, start: Place, waits: list[Pla
     """The first read of a buffer after ``start`` with none of the waits between. A wait before ``start`` in a loop around both
     belongs to the iteration before."""
     end = min((w.order for w in waits if w.order > start.order), default=1 << 30)
-    follows = runs_with if waits else comes_too
+    follows = comes_too if not waits or not start.inside(For, While) else runs_with
     return next(
         (
             a
@@ -137,7 +138,8 @@ def tma_wait(ctx: RuleContext):
         dst, barrier = op.args["dst"], op.args.get("barrier")
         if not isinstance(dst, Region) or not isinstance(barrier, Region) or not dst.buffer.is_shared():
             continue
-        reader = early_reader(ctx, dst.buffer, place, barrier_waits(ctx, barrier.buffer))
+        waits = barrier_waits(ctx, barrier.buffer) if _is_waited_for(ctx, barrier) else []
+        reader = early_reader(ctx, dst.buffer, place, waits)
         if reader is not None and reader.kind == READ:
             yield ctx.report(
                 f"{dst.buffer.name} is read before its T.tma_copy has been waited for; T.mbarrier_wait_parity on "
@@ -145,6 +147,19 @@ def tma_wait(ctx: RuleContext):
                 reader.stmt.span,
                 ("the copy", op.span),
             )
+
+
+def _is_waited_for(ctx: RuleContext, barrier: Region) -> bool:
+    """Whether any wait may be for this very barrier."""
+    key = barrier_key(barrier)
+    if key is not None and not 0 <= key[1] < len(key[0].attrs.get("arrive_counts", ())):
+        return True  # no such barrier: told elsewhere
+    for place in ctx.facts.ops("mbarrier_wait_parity"):
+        region = place.stmt.args.get("mbar") if isinstance(place.stmt, TileOp) else None
+        other = barrier_key(region) if isinstance(region, Region) else None
+        if key is None or other is None or key == other:
+            return True
+    return False
 
 
 @rule("tcgen05-wait")

@@ -22,15 +22,15 @@ from .registry import Bound, api
 # -- making loops -----------------------------------------------------------------------------------------------------
 def make_serial(ev: Evaluator, kind: str, args: list[Any], node: ast.Call | None, name: str, attrs: dict[str, Any] | None = None) -> Any:
     """``serial(stop)``, ``serial(start, stop)``, ``serial(start, stop, step)``."""
-    args = [plain(scalar_operand(a)) for a in args if a is not None]
-    if not 1 <= len(args) <= 3:
+    args = [plain(scalar_operand(a)) if a is not None else None for a in args]
+    if not 1 <= len(args) <= 3 or args[0] is None:
         return unknown(name)
     span = ev.span(node) if node is not None else None
     nodes = list(node.args) if node is not None else []
     for value, where in zip(args, nodes):
         _check_integer(ev, value, where, name)
-    start, stop = (0, args[0]) if len(args) == 1 else (args[0], args[1])
-    step = args[2] if len(args) == 3 else 1
+    start, stop = (0, args[0]) if len(args) == 1 or args[1] is None else (args[0], args[1])
+    step = args[2] if len(args) == 3 and args[2] is not None else 1
     if step == 0 and node is not None:
         ev.problem("loop-step", f"the step of {name} is 0", _step_node(node))
         return unknown(name)
