@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from tilec.check import check_analysis
 from tilec.check.diagnostic import ERROR, INFORMATION, Diagnostic
@@ -484,3 +486,168 @@ def fill(A: T.ptr, is_2d=False):
 fill(torch.randn(64, 96, device="cuda"), is_2d=True)
 '''
     assert diagnostics("import torch\n" + text) == []
+
+
+def test_arguments_nobody_names_may_be_truth_values():
+    """``causal`` of a factory that is called elsewhere is no size; ``num_sms`` is one, and a literal in the kernel."""
+    text = '''
+import tilelang
+@tilelang.jit
+def attend(causal, num_sms, transposed):
+    N = T.dynamic("N")
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(num_sms * 2, threads=128) as bx:
+            tx = T.get_thread_binding()
+            a = T.alloc_fragment((128,), "float32")
+            T.clear(a)
+            last = T.ceildiv((bx + 1) * 128, 64) if causal else 4
+            for k in T.serial(last):
+                if causal:
+                    for i in T.Parallel(128):
+                        a[i] = a[i] + 1.0
+                else:
+                    T.clear(a)
+            if not transposed:
+                T.copy(a, A[bx * 128])
+            for i in T.serial(bx * 128 + tx, N, num_sms * 256):
+                A[i] = 1.0
+
+    return main
+'''
+    assert diagnostics(text) == []
+
+
+@pytest.mark.parametrize("condition", ["(i >= 0) * (i < n)", "(i >= 0) + (i < n)"])
+def test_products_of_truth_values_are_truth_values(condition):
+    text = f'''
+@T.prim_func
+def main(A: T.Tensor((128,), "float32"), n: T.int32):
+    with T.Kernel(1, threads=128):
+        for i in T.Parallel(128):
+            A[i] = T.if_then_else({condition}, A[i], 0.0)
+        for i in T.Parallel(128):
+            if {condition}:
+                A[i] = 1.0
+            else:
+                A[i] = 2.0
+'''
+    assert diagnostics(text) == []
+    assert {d.name for d in diagnostics(text.replace(condition, "n"))} == {"condition-dtype"}
+
+
+def test_a_factory_may_leave_its_prim_func_to_another_function():
+    text = '''
+import tilelang
+def scale(N, block):
+    @tilelang.jit(out_idx=[])
+    def make(threads):
+        if block > 64:
+            return _large(N, threads)
+        return _small(N, threads)
+
+    return make
+'''
+    assert diagnostics(text + "\n\nfrom elsewhere import _large, _small\n") == []
+
+
+def test_constants_that_callers_out_of_sight_may_name():
+    text = '''
+import tilelang
+@tilelang.jit
+def unpack(B, block: int):
+    N, K = T.const("N, K")
+    B: T.Tensor((K, N // 2), "uint8")
+    C = T.empty((K, N), "float16")
+    with T.Kernel(T.ceildiv(N, block), threads=128) as bx:
+        for i in T.Parallel(block):
+            C[0, bx * block + i] = 0.0
+    return C
+'''
+    assert diagnostics(text) == []
+    called = text + '\n\nimport torch\nunpack(torch.empty(64, 64, dtype=torch.uint8, device="cuda"), 32)\n'
+    assert [d.name for d in diagnostics(called)] == ["const-unused"]
+
+
+def test_updates_of_a_reducer_by_values_that_are_not_known():
+    text = '''
+@T.prim_func
+def main(B: T.Tensor((4, 512), "float32"), C: T.Tensor((4,), "float32")):
+    with T.Kernel(1, threads=128):
+        b = somewhere.fragment(B)
+        c = T.alloc_reducer(4, "float32", replication="all")
+        T.clear(c)
+        for m in T.serial(4):
+            for i in T.Parallel(512):
+                c[m] += b[m, i]
+        T.finalize_reducer(c)
+        T.copy(c, C)
+'''
+    assert [d for d in diagnostics("import somewhere\n" + text) if d.severity == "error"] == []
+
+
+def test_names_of_tvm_imported_from_there_are_not_of_the_language():
+    text = '''
+from tvm.tir import IndexMap
+import tilelang
+
+
+def layout():
+    return IndexMap([1], [2], None)
+
+
+@T.prim_func
+def main(A: T.Tensor((128,), "float32")):
+    with T.Kernel(1, threads=128):
+        for i in T.Parallel(128):
+            a, b = T.meta_var((i, 1))
+            A[a] = 1.0
+'''
+    assert diagnostics(text) == []
+
+
+def test_a_star_import_brings_the_tuner():
+    text = '''
+from tilelang.autotuner import *
+
+
+def configs():
+    return somewhere_else()
+
+
+def best(N):
+    @autotune(configs=configs(), warmup=3, rep=5)
+    @jit(out_idx=[1])
+    def kernel(block=None, threads=None):
+        @T.prim_func
+        def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+            with T.Kernel(T.ceildiv(N, block), threads=threads) as bx:
+                a = T.alloc_shared((block,), "float32")
+                T.copy(A[bx * block], a)
+                T.copy(a, B[bx * block])
+
+        return main
+
+    return kernel()
+
+
+best(1024)
+'''
+    assert diagnostics("from configs import somewhere_else\n" + text) == []
+
+
+def test_python_that_is_not_about_tilelang_is_for_other_tools():
+    def told(text: str) -> list[str]:
+        return [d.name for d in check_analysis(analyse(SourceFile("case.py", text)), [], manifest.load("0.1.15"))]
+
+    broken = "class Functor:\n    def visit_prim_func(self:\n        pass\n"
+    assert told(broken) == []
+    assert told("import tilelang\n\n\n" + broken) == ["syntax-error"]
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="this Python understands the form")
+def test_a_form_of_a_newer_python_is_named():
+    analysis = analyse(SourceFile("case.py", "import tilelang\n\n\nclass Functor[T]:\n    pass\n"))
+    [found] = check_analysis(analysis, [], manifest.load("0.1.15"))
+    assert found.name == "syntax-error" and "needs Python 3.12" in found.message

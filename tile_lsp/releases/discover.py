@@ -47,7 +47,14 @@ class Requirement:
 
     def allowed(self) -> list[str]:
         """The shipped releases that fit, oldest first."""
-        return [v for v in manifest.versions() if matches(v, self.specifiers)] if self.specifiers else []
+        if not self.specifiers:
+            return []
+        return [v for v in manifest.versions() if matches(v, self.specifiers)] or [v for v in manifest.versions() if self._is_post_release(v)]
+
+    def _is_post_release(self, version: str) -> bool:
+        """``==0.1.6`` names a release of which only the corrected one, 0.1.6.post2, is shipped: the nearest there is."""
+        base, post, _ = version.partition(".post")
+        return bool(post) and matches(base, self.specifiers)
 
 
 class Finder:

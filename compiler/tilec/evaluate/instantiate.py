@@ -301,6 +301,11 @@ def _check_eager(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstan
             ev.problem("missing-prim-func", f"{inner.name} has no @T.prim_func, so {kernel.name} is taken for an eager kernel", ev.source.name_span(inner))
             program.attrs["incomplete"] = "it has no prim_func"
             return
+    if not builder.launch_count and not builder.params and not builder.const_spans:
+        # it builds nothing itself: what it returns is made elsewhere, a prim_func for all that is known
+        ev.problems[:] = [p for p in ev.problems if p.rule != "eager-return"]
+        program.attrs["incomplete"] = "its prim_func is made elsewhere"
+        return
     if instance.function.jit.get("out_idx") is not None and not is_unknown(instance.function.jit["out_idx"]):
         ev.problem("eager-out-idx", "out_idx belongs to factories with a @T.prim_func; an eager kernel returns its T.empty tensors",
                    instance.function.jit.get("out_idx_span") or kernel.name_span)
@@ -310,6 +315,8 @@ def _check_eager(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstan
         names = ", ".join(b.name for b in missing)
         ev.problem("eager-return", f"{names} is made by T.empty but not returned; a kernel returns all of them", builder.return_span or missing[0].span or kernel.name_span)
     _check_given(ev, instance, builder, program)
+    if instance.origin in ("unknown", "defaults"):
+        return  # calls that are not seen may say the constants by name
     for name, span in builder.const_spans.items():
         if builder.attrs.get("unknown_params"):
             continue

@@ -78,9 +78,12 @@ class Module:
     scope: Any = None
 
 
+TVM = "tvm"  # the module of names that the language takes over from TVM, where a file imports them from there
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
-    """A name of a TileLang module that the evaluator may have a handler for."""
+    """A name of a TileLang module (or of :data:`TVM`) that the evaluator may have a handler for."""
 
     module: str
     name: str

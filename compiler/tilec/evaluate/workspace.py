@@ -14,6 +14,7 @@ from .values import MISSING, Api, DType, Module, unknown
 # Submodules of TileLang that are modules themselves; every other attribute of `tilelang` is a name of its API.
 TILELANG_MODULES = {"tilelang": {"language", "layout", "intrinsics", "utils", "testing", "profiler", "autotuner", "tools", "carver", "engine",
                                  "transform", "jit", "env", "primitives", "math", "contrib", "cuda"}}
+_STARRED = {"tilelang": ("jit", "compile", "autotune"), "tilelang.autotuner": ("autotune", "jit"), "tilelang.jit": ("jit",)}  # of `from ... import *`
 MAX_FILE_BYTES = 2_000_000
 _LANGUAGE = "tilelang.language"
 _INSTALLED = frozenset(("torch", "numpy", "triton", "pytest", "tvm", "einops", "functools", "math", "itertools", "os", "sys", "typing", "argparse", "time",
@@ -60,6 +61,8 @@ class Workspace:
             scope.open_world = scope.open_world or module.scope.open_world
             return
         scope.open_world = True
+        for name in _STARRED.get(module.name, ()) if isinstance(module, Module) else ():
+            scope.names.setdefault(name, tilelang_member("tilelang", name))
         if isinstance(module, Module) and module.name == _LANGUAGE:
             for name in (*registry.known_names(), *dtypes.SCALARS, "float", "int"):
                 if name not in ("float", "int", "bool"):

@@ -210,6 +210,15 @@ def is_host_choice(e: Expr) -> bool:
     return bool(leaves) and all(isinstance(x, Var) and x.kind == "size" for x in leaves)
 
 
+def is_truth(e: Any) -> bool:
+    """Whether a value is a truth value for TileLang: bool, or a sum, difference or product of such, which stays bool there."""
+    if not isinstance(e, Expr):
+        return isinstance(e, bool)
+    if e.dtype == "bool":
+        return True
+    return isinstance(e, Binary) and e.op in ("add", "sub", "mul") and all(is_truth(x.a if isinstance(x, Cast) else x) for x in (e.a, e.b))
+
+
 def has_unknown(e: Any) -> bool:
     """Whether something in the expression is not known. Anything else than an expression is known."""
     if isinstance(e, (Const, Var)) or not isinstance(e, Expr):

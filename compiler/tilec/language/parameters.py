@@ -62,6 +62,7 @@ EXACT: dict[tuple[str, str], Kind | None] = {
     ("const", "name"): STRING,
     ("empty", "shape"): SHAPE | DTYPE,
     ("fill", "value"): SCALAR,
+    ("meta_var", "value"): None,
     ("gemm", "policy"): kinds.POLICY,
     ("tma_copy", "barrier"): BARRIER | NONE,
     ("tma_gather4", "barrier"): BARRIER,

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
 import warnings
 from dataclasses import dataclass
 
@@ -65,9 +67,22 @@ def _try_parse(text: str) -> tuple[ast.Module | None, SyntaxProblem | None]:
         end_column = error.end_offset or column + 1
         if end_line == line and end_column <= column:
             end_column = column + 1
-        return None, SyntaxProblem(error.msg or "invalid syntax", line, column, end_line, end_column)
+        return None, SyntaxProblem(_message(error, text), line, column, end_line, end_column)
     except (ValueError, RecursionError, MemoryError, SystemError) as error:  # SystemError: CPython issue 106905
         return None, SyntaxProblem(f"cannot parse: {error}", 1, 1, 1, 2)
+
+
+# What Python 3.12 and later understand: `class C[T]`, `def f[T](x)`, `type X = ...`.
+_NEWER = re.compile(r"\s*(?:(?:async\s+)?def\s+\w+\[|class\s+\w+\[|type\s+\w+.*=)")
+
+
+def _message(error: SyntaxError, text: str) -> str:
+    found = error.msg or "invalid syntax"
+    lines = text.splitlines()
+    number = max(error.lineno or 1, 1)
+    if sys.version_info < (3, 12) and number <= len(lines) and _NEWER.match(lines[number - 1]):
+        return f"{found}: this form needs Python 3.12, and tile-lsp runs on {sys.version_info[0]}.{sys.version_info[1]}; install it there"
+    return found
 
 
 def _leave_out(lines: list[str], error: SyntaxProblem) -> bool:

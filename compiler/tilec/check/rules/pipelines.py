@@ -50,7 +50,7 @@ def empty(ctx: RuleContext):
 def schedules(ctx: RuleContext):
     for loop in pipelined(ctx):
         given = [name for name in ("order", "stage") if loop.attrs.get(name) is not None]
-        if not given:
+        if not given or loop.attrs.get("group") is not None:  # groups of statements, of releases before 0.1.15
             continue
         order, stage = int_list(loop.attrs.get("order")), int_list(loop.attrs.get("stage"))
         if given == ["order"]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ...ir.buffer import REDUCER, Buffer, Region
 from ...ir.build import const_int, const_value
-from ...ir.expr import equal
+from ...ir.expr import equal, has_unknown
 from ...ir.stmt import For, If, Parallel, Stmt, TileOp, While
 from ..context import RuleContext
 from ..diagnostic import Diagnostic
@@ -254,6 +254,8 @@ def _is_update(use: Access) -> bool:
     s = use.stmt
     if not isinstance(s, Store) or s.buffer is not use.buffer:
         return False
+    if has_unknown(s.value):
+        return True
     return any(
         isinstance(e, Load)
         and e.buffer is s.buffer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ir import dtypes
 from ...ir.buffer import GLOBAL, SHARED, SHARED_DYN
-from ...ir.expr import Binary, Call, Expr, Load, Unary, Var, walk
+from ...ir.expr import Binary, Call, Expr, Load, Unary, Var, is_host_choice, is_truth, walk
 from ...ir.stmt import If
 from ...source.span import Span
 from ..context import RuleContext
@@ -46,7 +46,9 @@ def branch_condition(ctx: RuleContext):
         if not isinstance(s, If):
             continue
         dtype = s.cond.dtype
-        if not (dtypes.is_int(dtype) or dtypes.is_float(dtype)) or not (s.other or _is_guarded(s.cond)):
+        if not (dtypes.is_int(dtype) or dtypes.is_float(dtype)) or is_truth(s.cond) or is_host_choice(s.cond):
+            continue
+        if not (s.other or _is_guarded(s.cond)):
             continue
         yield ctx.report(
             f"the condition is a number ({dtype}), not a truth value; compare it, such as != 0",

@@ -12,7 +12,7 @@ from ..evaluator import Evaluator
 from ..sizes import are_sizes
 from ..sizes import call as size_call
 from ..surroundings import HostTarget
-from ..values import Api, Class, DType, Function, Instance, Module, Native, Partial, dtype_name, is_device, is_unknown, plain, unknown
+from ..values import TVM, Api, Class, DType, Function, Instance, Module, Native, Partial, dtype_name, is_device, is_unknown, plain, unknown
 from .builtins import BUILTINS, host
 
 _MATH_ON_DEVICE = {"sqrt": "T.sqrt", "exp": "T.exp", "log": "T.log", "log2": "T.log2", "ceil": "T.ceil", "floor": "T.floor", "sin": "T.sin",
@@ -209,7 +209,7 @@ def tvm_member(module: str, name: str) -> Any:
         return Native(name, _tir_const)
     if name == "Target" and module == "tvm.target":
         return Native(name, lambda ev, args, kwargs, node: HostTarget(args[0] if args else None))
-    return Api("tilelang.language", name) if module in ("tvm.tir", "tvm.tirx", "tvm.op", "tvm.te") else unknown(f"{module}.{name}")
+    return Api(TVM, name) if module in ("tvm.tir", "tvm.tirx", "tvm.op", "tvm.te") else unknown(f"{module}.{name}")
 
 
 def _tir_const(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:

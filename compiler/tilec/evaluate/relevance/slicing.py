@@ -61,7 +61,7 @@ class Slicer:
     def learn(self, definitions: Iterable[KernelDefinition]) -> None:
         """More kernels are known: what was left out before may lead to them."""
         known = list(definitions)
-        nodes = {d.node for d in known}
+        nodes: set[ast.AST] = {d.node for d in known}
         if nodes == self._nodes and known:
             return
         self._nodes = nodes

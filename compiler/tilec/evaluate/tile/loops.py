@@ -7,7 +7,7 @@ from typing import Any
 from ...ir import build, dtypes
 from ...ir.buffer import Buffer, Region
 from ...ir.build import const, lift
-from ...ir.expr import Expr, Var
+from ...ir.expr import Expr, Var, is_host_choice
 from ...ir.stmt import For, If, Let, Parallel, While
 from ...source.span import Span
 from ..blocks import statements_within
@@ -37,7 +37,7 @@ def make_serial(ev: Evaluator, kind: str, args: list[Any], node: ast.Call | None
     if isinstance(step, int):
         extent = _trip_count(start, stop, step)
     else:
-        if isinstance(step, Expr) and not is_unknown(step) and node is not None:
+        if isinstance(step, Expr) and not is_unknown(step) and not is_host_choice(step) and node is not None:
             ev.problem("loop-step-dynamic", f"the step of {name} is known at run time only; TileLang takes constant steps", _step_node(node))
         extent, step = unknown("step"), 1
     return LoopValue(kind, start, (extent,), step, attrs or {}, span)
@@ -103,7 +103,7 @@ def pipelined(ev: Evaluator, b: Bound) -> Any:
         elif isinstance(stages, (float, str, list, tuple, DType)):
             shown = f"T.{stages.name}" if isinstance(stages, DType) else repr(stages)
             ev.problem("pipeline-num-stages", f"num_stages is {shown}; it must be an integer", b.nodes["num_stages"])
-    attrs = {"num_stages": 0 if stages is None else stages, "order": b["order"], "stage": b["stage"],
+    attrs = {"num_stages": 0 if stages is None else stages, "order": b["order"], "stage": b["stage"], "group": b["group"],
              "spans": {k: ev.span(n) for k, n in b.nodes.items()}}
     return make_serial(ev, "pipelined", [b["start"], b["stop"]], _positional_only(b), "T.Pipelined", attrs)
 

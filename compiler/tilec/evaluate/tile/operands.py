@@ -6,7 +6,7 @@ from typing import Any
 
 from ...ir import dtypes
 from ...ir.buffer import VAR, Buffer, Region
-from ...ir.expr import Expr
+from ...ir.expr import Expr, is_host_choice, is_truth
 from ...source.span import Span
 from ..evaluator import Evaluator
 
@@ -41,7 +41,7 @@ def check_operands(ev: Evaluator, op: str, left: Any, right: Any, node: ast.AST)
 
 def check_condition(ev: Evaluator, value: Any, where: ast.AST | Span, what: str) -> None:
     """and, or, not and conditional expressions take truth values."""
-    if isinstance(value, Expr) and (dtypes.is_float(value.dtype) or dtypes.is_int(value.dtype)):
+    if isinstance(value, Expr) and (dtypes.is_float(value.dtype) or dtypes.is_int(value.dtype)) and not is_truth(value) and not is_host_choice(value):
         ev.problem("condition-dtype", f"{what} takes a truth value, but this is {value.dtype}; compare it, such as != 0", where)
 
 

@@ -12,7 +12,7 @@ from ...ir.expr import Load
 from ...ir.stmt import TileOp
 from ...source.span import Span
 from ..evaluator import Evaluator
-from ..values import Api, Reference, dtype_name, plain, unknown
+from ..values import TVM, Api, Reference, dtype_name, plain, unknown
 
 HANDLERS: dict[tuple[str, str], tuple[Signature, Any]] = {}  # (module, name) -> signature, handler
 _LANGUAGE = "tilelang.language"
@@ -120,7 +120,7 @@ def call_api(ev: Evaluator, function: Api, args: list[Any], kwargs: dict[str, An
     load_all()
     if function.module in RECORDED:
         forms.record_call(ev, function, args, kwargs, node)
-    entry = HANDLERS.get((function.module, function.name))
+    entry = HANDLERS.get((_LANGUAGE if function.module == TVM else function.module, function.name))
     if entry is None:
         return _unsupported(ev, function, args, kwargs, node)
     signature, handler = entry
@@ -169,7 +169,7 @@ def _argument_nodes(node: ast.Call | None, count: int) -> list[Any]:
 
 def _unsupported(ev: Evaluator, function: Api, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None) -> Any:
     """A name without a handler: what it does to the buffers it is given is not known."""
-    if ev.builder is not None and function.module == _LANGUAGE:
+    if ev.builder is not None and function.module in (_LANGUAGE, TVM):
         from .elements import to_region
 
         touched: dict[str, Any] = {}
