@@ -67,6 +67,9 @@ class Context:
     phases: dict[Buffer, Buffer] = field(default_factory=dict)
     _registers: dict[Buffer, Buffer] = field(default_factory=dict)
 
+    def decide(self, span, what: str, mechanism: str, reason: str = "") -> None:
+        pass
+
     def layout_of(self, b: Buffer) -> FragmentLayout:
         return self.layouts[b]
 

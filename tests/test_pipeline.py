@@ -66,7 +66,10 @@ def test_host_module_checks_every_argument():
                     "gemm.C.device_id is expected to equal A.device_id", "gemm.A is expected to have non-NULL data pointer",
                     "gemm.A is expected to have non-NULL DLTensor* pointer"):
         assert message in text, message
-    assert re.search(r'T\.call_packed\("gemm_kernel", A, B, C, 8, 8, 1, 128, 1, 1, 49152\)', text)
+    assert re.search(r'T\.call_packed\("runtime.cuTensorMapEncodeTiled", A_map, "float16", 2, A, 1024, 1024, 2048, 32, 128, 1, 1, 0, 2, 2, 0\)', text)
+    assert re.search(r'T\.call_packed\("gemm_kernel", A_map, B_map, C_map, 8, 8, 1, 256, 1, 1, \d+\)', text)
+    plain = compile_program(gemm(), find("sm_80")).text("host")
+    assert re.search(r'T\.call_packed\("gemm_kernel", A, B, C, 8, 8, 1, 128, 1, 1, 49152\)', plain)
 
 
 def test_host_function_runs_its_checks():

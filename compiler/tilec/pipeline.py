@@ -85,6 +85,10 @@ class Artifact:
             self._texts[stage] = _MAKERS[stage](self)
         return self._texts[stage]
 
+    def decisions(self) -> list[Any]:
+        """What was chosen for copies, loops and matrix operations, and why nothing better (``transform.context.Decision``)."""
+        return list(self.thread_program.attrs.get("decisions", ()))
+
     # -- products ------------------------------------------------------------------------------------------------
     def cuda(self) -> Any:
         """The CUDA module: text, lines, kernels (``emit.cuda.CudaModule``)."""
@@ -99,7 +103,7 @@ class Artifact:
         if self._cubin is None:
             from .build.nvcc import compile_source
 
-            self._cubin = compile_source(self.cuda().text, self.target)
+            self._cubin = compile_source(self.cuda().text, self.target, "cubin", wants_fast_math(self.program))
         return self._cubin
 
     def host_callable(self) -> Callable[..., Any]:
@@ -124,6 +128,14 @@ class Artifact:
                 facts.setdefault("resources", {})[name] = {"registers": resources.registers, "spill_bytes": resources.spill_bytes,
                                                            "stack_bytes": resources.stack_bytes}
         return facts
+
+
+def wants_fast_math(program: TileProgram) -> bool:
+    """Whether pass_configs ask for approximate functions (``tl.enable_fast_math``)."""
+    configs = program.attrs.get("pass_configs")
+    if not isinstance(configs, dict):
+        return False
+    return any(value is True and str(getattr(key, "name", key)).lower().endswith("enable_fast_math") for key, value in configs.items())
 
 
 def _launch_facts(launch: Launch) -> dict[str, Any]:
@@ -189,7 +201,7 @@ def _cuda_stage(a: Artifact) -> tuple[str, LineMap]:
 def _ptx_stage(a: Artifact) -> tuple[str, LineMap]:
     from .build.nvcc import compile_source
 
-    text = compile_source(a.cuda().text, a.target, "ptx").data.decode("utf-8", "replace")
+    text = compile_source(a.cuda().text, a.target, "ptx", wants_fast_math(a.program)).data.decode("utf-8", "replace")
     return text, [None] * text.count("\n")
 
 

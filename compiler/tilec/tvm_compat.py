@@ -209,6 +209,16 @@ def assertion(cond: Any, kind: str, message: str) -> Any:
     return tirx.AssertStmt(_some(cond, "condition"), ir.StringImm(kind), [ir.StringImm(message)])
 
 
+def tensor_map_var(name: str) -> Any:
+    """A pointer to a tensor map."""
+    return tirx.Var(name, tvm.ir.PointerType(tirx.TensorMapType()))
+
+
+def tensor_map_storage() -> Any:
+    """Room on the host's stack for one tensor map."""
+    return tirx.op.tvm_stack_alloca("tensormap", 1)
+
+
 def call_packed(*args: Any) -> Any:
     return tirx.call_packed(*args)
 

@@ -19,6 +19,7 @@ def add_parser(subparsers) -> None:
     parser.add_argument("--instance", metavar="CALL", default="", help="the arguments, 'matmul(1024, 1024, 1024, block_N=128)'")
     parser.add_argument("--passes", action="store_true", help="list the stages and passes and leave")
     parser.add_argument("--diff-pass", metavar="NAME", default="", help="show what one pass changed instead of a stage")
+    parser.add_argument("--explain", action="store_true", help="say for each copy, loop and matrix operation which mechanism was chosen, and why no better one")
     parser.add_argument("--output", metavar="FILE", help="write there instead of to standard output")
 
 
@@ -58,8 +59,17 @@ def _lower(args: argparse.Namespace) -> str:
     artifact = compile_checked(found, target, _version(args.tilelang_version), observer)
     if observer is not None:
         return observer.text(found.program)
+    if args.explain:
+        return _explained(artifact)
     stage = "device" if target.kind == "cpu" and args.stage == "cuda" else args.stage
     return stage_text(artifact, stage)
+
+
+def _explained(artifact: Any) -> str:
+    """The compiler's decisions in the order of the source."""
+    decisions = sorted(artifact.decisions(), key=lambda d: d.span.line if d.span is not None else 0)
+    lines = [str(d) for d in decisions] + [f"note: {n}" for n in artifact.notes]
+    return "\n".join(lines) + "\n" if lines else f"nothing was to be chosen for {artifact.target.name}\n"
 
 
 def _refuse(args: argparse.Namespace, refused: Exception) -> int:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..ir.affine import linear
 from ..ir.build import const_int
-from ..ir.expr import Binary, Cast, Const, Expr, Select, Unknown, Var, equal
+from ..ir.expr import Binary, Call, Cast, Const, Expr, Select, Unknown, Var, equal
 
 Range = tuple[int | None, int | None]  # inclusive bounds; None: not bounded on that side
 
@@ -70,6 +70,8 @@ class Ranges:
             return _union(self.bounds(e.then), self.bounds(e.other))
         if isinstance(e, Binary):
             return self._binary(e)
+        if isinstance(e, Call):
+            return (e.attrs or {}).get("range", (None, None))
         return None, None
 
     def _var(self, v: Var) -> Range:
@@ -87,9 +89,10 @@ class Ranges:
         if e.op in ("add", "sub", "mul"):
             return self._linear(e)
         a, b = self.bounds(e.a), self.bounds(e.b)
-        if e.op == "floordiv":
+        truncating = e.op in ("truncdiv", "truncmod") and a[0] is not None and a[0] >= 0  # as floor, where nothing is negative
+        if e.op == "floordiv" or (truncating and e.op == "truncdiv"):
             return _floordiv(a, b)
-        if e.op == "floormod":
+        if e.op == "floormod" or truncating:
             if b[0] is not None and b[0] > 0 and b[1] is not None:
                 if a[0] is not None and a[0] >= 0 and a[1] is not None and a[1] < b[0]:
                     return a

@@ -61,6 +61,10 @@ class Driver:
             function.argtypes = [ctypes.c_void_p] * 4
         return function
 
+    def encode_tensor_map(self, place: ctypes.Array[Any], arguments: Sequence[Any], name: str) -> None:
+        """``arguments``: those of cuTensorMapEncodeTiled after the map itself."""
+        self.check(self._library.cuTensorMapEncodeTiled(ctypes.byref(place), *arguments), f"describing {name} to the copy engine")
+
     def raw_launch(self) -> Any:
         """cuLaunchKernel with its types declared, which makes calls of it quick."""
         function = self._library.cuLaunchKernel

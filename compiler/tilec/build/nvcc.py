@@ -54,17 +54,18 @@ def architecture(target: Target) -> str:
     return target.name.removeprefix("sm_")
 
 
-def compile_source(source: str, target: Target, kind: str = "cubin") -> Compiled:
+def compile_source(source: str, target: Target, kind: str = "cubin", fast_math: bool = False) -> Compiled:
     """Compile CUDA text to a ``cubin`` or ``ptx``, from the cache where it is there. Raises ToolkitError."""
     nvcc = find_nvcc()
     if nvcc is None:
         raise ToolkitError("nvcc is not found; install the CUDA toolkit and put nvcc on PATH, or set CUDA_HOME")
-    name = cache.key("nvcc", nvcc, _version(nvcc), target.name, kind, source)
+    flags = ("--use_fast_math",) if fast_math else ()
+    name = cache.key("nvcc", nvcc, _version(nvcc), target.name, kind, *flags, source)
     stored, log = cache.read(name), cache.read(name + ".log")
     if stored is not None and log is not None:
         text = log.decode("utf-8", "replace")
         return Compiled(stored, text, parse_resources(text))
-    data, text = _run(nvcc, source, target, kind)
+    data, text = _run(nvcc, source, target, kind, flags)
     cache.write(name, data)
     cache.write(name + ".log", text.encode())
     return Compiled(data, text, parse_resources(text))
@@ -78,12 +79,12 @@ def _version(nvcc: str) -> str:
     return f"{stat.st_size}-{stat.st_mtime_ns}"
 
 
-def _run(nvcc: str, source: str, target: Target, kind: str) -> tuple[bytes, str]:
+def _run(nvcc: str, source: str, target: Target, kind: str, flags: tuple[str, ...] = ()) -> tuple[bytes, str]:
     with tempfile.TemporaryDirectory(prefix="tilec-") as folder:
         text, out = Path(folder, "kernel.cu"), Path(folder, f"kernel.{kind}")
         text.write_text(source, encoding="utf-8")
         arch = architecture(target)
-        command = [nvcc, f"-{kind}", "-O3", "-std=c++17", "-Xptxas", "-v", "-gencode", f"arch=compute_{arch},code={'sm' if kind == 'cubin' else 'compute'}_{arch}",
+        command = [nvcc, f"-{kind}", "-O3", "-std=c++17", *flags, "-Xptxas", "-v", "-gencode", f"arch=compute_{arch},code={'sm' if kind == 'cubin' else 'compute'}_{arch}",
                    "-o", str(out), str(text), *_includes(nvcc, source)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, cwd=folder, check=False)

@@ -10,6 +10,7 @@ from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Launch, walk
 from ..source.span import Span
 from ..target.chips import Target
+from ..transform.bulk.tensor_map import TensorMap
 from .arguments import plan_arguments
 from .cuda.kernel import KernelSpec, _used
 from .host import HostBuilder, host_function
@@ -25,7 +26,9 @@ def host_text(program: TileProgram, kernels: list[KernelSpec], target: Target) -
     plan = plan_arguments(program)
 
     def launch(b: HostBuilder) -> list[Any]:
-        return [T.evaluate(T.call_packed(spec.name, *_arguments(b, spec), *_configuration(b.emitter, spec))) for spec in kernels]
+        maps = dict.fromkeys(a for spec in kernels for a in spec.arguments if isinstance(a, TensorMap))
+        calls = [T.evaluate(T.call_packed(spec.name, *_arguments(b, spec), *_configuration(b.emitter, spec, target))) for spec in kernels]
+        return [*(statement for m in maps for statement in _encode(b, m)), *calls]
 
     return T.script(T.module({program.name: host_function(plan, "cuda", launch)}))
 
@@ -34,11 +37,27 @@ def _arguments(b: HostBuilder, spec: KernelSpec) -> list[Any]:
     for a in spec.arguments:
         if isinstance(a, Buffer) and a not in b.pointers:  # a workspace
             b.pointers[a] = b.bind(a.name, "handle", T.extern("workspace", "handle", [b.emitter.expr(e) for e in a.shape]))
-    return [b.pointers[a] if isinstance(a, Buffer) else b.emitter.var(a) for a in spec.arguments]
+    return [b.pointers[a] if isinstance(a, Buffer) else b.emitter.tensor_map(a) if isinstance(a, TensorMap) else b.emitter.var(a) for a in spec.arguments]
 
 
-def _configuration(emitter: TirEmitter, spec: KernelSpec) -> list[Any]:
+def _encode(b: HostBuilder, m: TensorMap) -> list[Any]:
+    """A tensor map on the stack, told to the driver: type, rank, start, extents, strides in bytes, box, steps, interleaving, swizzle, L2, fill."""
+    size = dtypes.bits(m.buffer.dtype) // 8
+
+    def number(e: Any) -> Any:
+        return T.constant(e, "int32") if isinstance(e, int) else b.emitter.expr(e)
+
+    extents, strides = reversed(m.buffer.shape), [s * size for s in reversed(m.strides()[:-1])]
+    options = (*reversed(m.box), *[1] * m.buffer.ndim, 0, {0: 0, 32: 1, 64: 2, 128: 3}[m.swizzle], 2, 0)
+    call = T.call_packed("runtime.cuTensorMapEncodeTiled", b.emitter.tensor_map(m), T.string(m.buffer.dtype), number(m.buffer.ndim), b.pointers[m.buffer],
+                         *(number(e) for e in (*extents, *strides, *options)))
+    return [T.bind(b.emitter.tensor_map(m), T.tensor_map_storage()), T.evaluate(call)]
+
+
+def _configuration(emitter: TirEmitter, spec: KernelSpec, target: Target) -> list[Any]:
     grid = [emitter.expr(e) for e in spec.grid] + [T.constant(1, "int32")] * (3 - len(spec.grid))
+    if spec.resident:
+        grid[0] = T.binary("min", grid[0], T.constant(spec.resident * target.sm_count, "int32"))
     return [*grid, *(T.constant(b, "int32") for b in spec.block), T.constant(spec.shared_bytes, "int32")]
 
 
@@ -56,6 +75,7 @@ def _kernel(program: TileProgram, launch: Launch, spec: KernelSpec, marks: LineM
     emitter.marks = marks
     buffers, scalars = _used(program, launch)
     params = [emitter.buffer(b) for b in buffers] + [emitter.var(v) for v in scalars]
+    params += [emitter.tensor_map(m) for m in spec.arguments if isinstance(m, TensorMap)]
     body = T.sequence([*_pool(emitter, launch), emitter.body(launch.body)])
     for var, axis, extent in zip(launch.attrs.get("thread_vars", ()), "xyz", spec.block):
         body = T.thread_extent(f"threadIdx.{axis}", emitter.var(var), T.constant(extent, "int32"), body)

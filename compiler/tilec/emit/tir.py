@@ -10,6 +10,7 @@ from ..ir.buffer import Buffer
 from ..ir.build import const_int
 from ..ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Let, Stmt, Store, While
+from ..transform.bulk.tensor_map import TensorMap
 from ..transform.errors import LoweringError
 from . import narrow
 from .functions import TIR_FUNCTIONS
@@ -27,6 +28,7 @@ class TirEmitter:
         self.marks: LineMarks | None = None  # set: statements are preceded by marks of the places they came from
         self.buffers: dict[Buffer, Any] = {}
         self.vars: dict[Var, Any] = {}
+        self.maps: dict[TensorMap, Any] = {}
         self._names: dict[str, int] = {}
 
     def name(self, wanted: str) -> str:
@@ -39,6 +41,11 @@ class TirEmitter:
         if v not in self.vars:
             self.vars[v] = T.var(self.name(v.name), narrow.value_dtype(v.dtype) if self.compute_wide else v.dtype)
         return self.vars[v]
+
+    def tensor_map(self, wanted: TensorMap) -> Any:
+        if wanted not in self.maps:
+            self.maps[wanted] = T.tensor_map_var(self.name(wanted.name))
+        return self.maps[wanted]
 
     def buffer(self, b: Buffer, data: Any = None) -> Any:
         if b not in self.buffers:
@@ -145,6 +152,8 @@ def _load(em: TirEmitter, e: Load, depth: int) -> Any:
 def _call(em: TirEmitter, e: Call, depth: int) -> Any:
     if e.op == "reinterpret":
         return _reinterpret(em, e, depth)
+    if e.op == "tensor_map":
+        return em.tensor_map((e.attrs or {})["map"])
     args = [em.expr(a, depth) for a in e.args if isinstance(a, Expr)]
     if e.op == "device_function":
         return T.extern((e.attrs or {})["name"], e.dtype, args)

@@ -63,6 +63,11 @@ OPS: dict[str, OpSpec] = {
                                "place, as releases before 0.1.14 do"),
     "thread_allreduce": OpSpec((), ("dst",), ("value", "kind", "axes"), "dst = the combination of every thread's value along thread axes"),
     "collect_partial": OpSpec(("src",), ("dst",), ("kind",), "partial results of all threads to shared memory (made by lowering)"),
+    "bulk_fill": OpSpec((), (), ("mbar",), "bulk copies of tiles (src0 to dst0, src1 to dst1 ...) that arrive on a barrier (made by lowering)"),
+    "bulk_store": OpSpec(("src",), ("dst",), (), "bulk copy of a shared tile to a tensor (made by lowering)"),
+    "bulk_store_wait": OpSpec(("src",), (), (), "wait until bulk copies have read a tile (made by lowering)"),
+    "bulk_release": OpSpec((), (), ("mbar",), "one arrival a warp: the stage may be overwritten (made by lowering)"),
+    "wgmma_wait": OpSpec((), (), ("count",), "wait until at most count matrix operations run (made by lowering)"),
     # Known to the checker only.
     "gemm_sp": OpSpec(("A", "E", "B", "C"), ("C",), ("transpose_A", "transpose_E", "transpose_B", "policy", "clear_accum", "wg_wait"),
                       "C[M,N] += op(A)[M,K] @ op(B)[K,N] with 2:4 sparse A: A holds the K/2 kept elements, E their positions",

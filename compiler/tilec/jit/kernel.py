@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ class JITKernel:
     def __init__(self, program: TileProgram, target: Target, *, pass_configs: dict[str, Any] | None = None, verbose: bool = False,
                  prim_func: Any = None):
         refuse_faulty(program, target)
+        if pass_configs and "pass_configs" not in program.attrs:
+            program = replace(program, attrs={**program.attrs, "pass_configs": dict(pass_configs)})
         self.program, self.target = program, target
         self.prim_func = prim_func
         self.pass_configs = dict(pass_configs or {})

@@ -11,6 +11,8 @@ from ..emit.arguments import ArgumentError, alignment_message, check_arguments, 
 from ..ir.buffer import Buffer
 from ..ir.evaluate_int import evaluate
 from ..target import chips
+from ..transform.bulk.tensor_map import TensorMap
+from .tensor_maps import MadeMap
 
 
 def available() -> bool:
@@ -85,6 +87,18 @@ class GpuKernel:
         buffers = [p for p in (*self._plan.params, *self._workspaces) if isinstance(p, Buffer)]
         slots = (ctypes.c_uint64 * max(len(buffers), 1))()
         place = {p: k for k, p in enumerate(buffers)}
+        maps: dict[TensorMap, MadeMap] = {}
+
+        def holder(p: Any) -> Any:
+            """Where a kernel parameter's value is read from at each launch."""
+            if isinstance(p, Buffer):
+                return ctypes.c_uint64.from_buffer(slots, 8 * place[p])
+            if isinstance(p, TensorMap):
+                if p not in maps:
+                    maps[p] = MadeMap(self._driver, p, values, lambda: self._torch.zeros(128, dtype=self._torch.uint8, device=device))
+                return maps[p].value
+            return _scalar(p, values[p])
+
         launches = []
         with self._torch.cuda.device(device):
             for spec, function in self._loaded():
@@ -92,10 +106,12 @@ class GpuKernel:
                 grid += [1] * (3 - len(grid))
                 if all(grid):  # else there is nothing to do: a tensor with an empty dimension
                     _check_grid(spec.name, grid)
-                    passed = [ctypes.c_uint64.from_buffer(slots, 8 * place[p]) if isinstance(p, Buffer) else _scalar(p, values[p]) for p in spec.arguments]
-                    launches.append(PreparedLaunch(self._driver, function, grid, spec.block, spec.shared_bytes, passed, spec.cooperative))
+                    if spec.resident:
+                        grid[0] = min(grid[0], spec.resident * self._torch.cuda.get_device_properties(device).multi_processor_count)
+                    launches.append(PreparedLaunch(self._driver, function, grid, spec.block, spec.shared_bytes, [holder(p) for p in spec.arguments], spec.cooperative))
         alignment = self._alignment()
-        tensors = [_Tensor(i, place[p], arguments[i], alignment.get(i, 1)) for i, p in enumerate(self._plan.params) if isinstance(p, Buffer)]
+        described = {p: [made for wanted, made in maps.items() if wanted.buffer is p] for p in buffers}
+        tensors = [_Tensor(i, place[p], arguments[i], alignment.get(i, 1), described[p]) for i, p in enumerate(self._plan.params) if isinstance(p, Buffer)]
         memory = [_Workspace(place[b], [int(evaluate(e, values)) for e in b.shape], b.dtype) for b in self._workspaces]
         return _Call(self._torch, self._plan, arguments, device.index, launches, tensors, memory, slots)
 
@@ -137,7 +153,8 @@ class _Workspace:
 class _Tensor:
     """What a tensor argument looked like when it was checked, and where its address goes."""
 
-    def __init__(self, index: int, slot: int, tensor: Any, alignment: int):
+    def __init__(self, index: int, slot: int, tensor: Any, alignment: int, maps: list[MadeMap]):
+        self.maps = maps
         self.index, self.slot, self.mask = index, slot, alignment - 1
         self.dtype, self.shape, self.device, self.empty = tensor.dtype, tensor.shape, tensor.get_device(), not tensor.numel()
         self.strides = None if tensor.is_contiguous() else tensor.stride()
@@ -178,7 +195,9 @@ class _Call:
             looks.append(f"a{i}.dtype is dtype{i} and a{i}.shape == shape{i} and {compact} and a{i}.get_device() == device{i}")
             reads.append(f"p{i} = a{i}.data_ptr()")
             checks.append(f"    if p{i} & {t.mask} or not p{i}: refuse({i}, p{i}, {t.mask + 1})")
-            stores.append(f"slots[{t.slot}] = p{i}")
+            space |= {f"point{i}_{k}": made.point_at for k, made in enumerate(t.maps)}
+            pointed = "".join(f"; point{i}_{k}(p{i})" for k in range(len(t.maps)))
+            stores.append(f"if slots[{t.slot}] != p{i}: slots[{t.slot}] = p{i}{pointed}" if t.maps else f"slots[{t.slot}] = p{i}")
         if tensors:
             head += ["    try:", f"        if not ({' and '.join(looks)}): return False", f"        {'; '.join(reads)}",
                      "    except AttributeError: return False  # not a tensor"]

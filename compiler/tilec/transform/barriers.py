@@ -43,6 +43,11 @@ class Pending:
     def size(self) -> int:
         return len(self.reads) + len(self.writes) + len(self.arriving) + len(self.group_reads) + len(self.group_writes)
 
+    def forget_tensors(self) -> None:
+        """Tiles of the grid are in no order: what one did to tensors the next need not wait for."""
+        for s in (self.reads, self.writes, self.group_reads, self.group_writes):
+            s -= {b for b in s if b.scope == GLOBAL}
+
     def clear(self) -> None:
         for s in (self.reads, self.writes, self.group_reads, self.group_writes):
             s.clear()
@@ -149,6 +154,8 @@ class Insertion:
                 p.reads |= _reads(s.cond)
             self.visit(s.body, p)
             self.loops.pop()
+            if isinstance(s, For) and s.attrs.get("tiles"):
+                p.forget_tensors()
             p.merge(jumps)
             entry.merge(p)
             if len(self.needed) == before and entry.size() == size:

@@ -13,12 +13,30 @@ from ..target.chips import Target
 from .errors import LoweringError
 
 
+@dataclass(slots=True)
+class Decision:
+    """What was chosen for a statement and, if a better mechanism was missed, why."""
+
+    span: Any
+    what: str
+    mechanism: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        place = f"line {self.span.line}: " if self.span is not None else ""
+        return f"{place}{self.what}: {self.mechanism}" + (f" ({self.reason})" if self.reason else "")
+
+
 @dataclass
 class PassContext:
     """``notes``: what the user may want to know about decisions (a fragment that is exchanged through shared memory ...)."""
 
     target: Target
+    specialise: bool = True  # False: warps are not given roles of their own
+    tensors: set[Buffer] = field(default_factory=set)  # the parameters: what the host can describe to the copy engine
+    specialised: bool = False  # some kernel was given such roles
     notes: list[str] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
     launches: dict[int, LaunchState] = field(default_factory=dict)
     _count: int = 0
 
@@ -29,6 +47,12 @@ class PassContext:
     def note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
+
+    def decide(self, span: Any, what: str, mechanism: str, reason: str = "") -> None:
+        """Record a choice for ``lower --explain``."""
+        made = Decision(span, what, mechanism, reason)
+        if str(made) not in map(str, self.decisions):
+            self.decisions.append(made)
 
     def state(self, number: int, launch: Launch) -> LaunchState:
         """What is known about the ``number``-th launch of the program."""
@@ -47,6 +71,7 @@ class LaunchState:
     layouts: dict[Buffer, FragmentLayout] = field(default_factory=dict)
     loop_layouts: dict[int, FragmentLayout] = field(default_factory=dict)  # by id of the Parallel statement
     shared_layouts: dict[Buffer, Any] = field(default_factory=dict)
+    bulk: set[Buffer] = field(default_factory=set)  # shared tiles that bulk copies move
     phases: dict[Buffer, Buffer] = field(default_factory=dict)
     tensor_plan: Any = None
     tensor_base: Var | None = None
@@ -94,6 +119,9 @@ class LaunchState:
         low, high = self.role
         # Within the group both are the same; the remainder is known not to be negative.
         return number - low if low % (high - low) else number % (high - low)
+
+    def decide(self, span: Any, what: str, mechanism: str, reason: str = "") -> None:
+        self.passes.decide(span, what, mechanism, reason)
 
     def layout_of(self, buffer: Buffer) -> FragmentLayout:
         return self.layouts[buffer]

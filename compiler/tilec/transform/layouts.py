@@ -16,6 +16,7 @@ from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, For, Launch, Parallel, Role, Stmt, Store, TileOp, bodies, expressions
 from ..ir.stmt import walk as walk_statements
+from .bulk.tensor_map import bulk_layout
 from .context import LaunchState, PassContext
 from .expand import over_tile
 from .legalize import resolve_elements
@@ -77,7 +78,7 @@ def _matrix_op(op: TileOp, state: LaunchState) -> Body:
         before += [Alloc(op.span, own), _between(op, region, own, state, False)]
         if which == "C":
             after.append(_between(op, region, own, state, True))
-        op = replace(op, args={**op.args, which: whole(own, region.span)})
+        op = replace(op, args={**op.args, which: whole(own, region.span), "asynchronous": False})
     return (*before, op, *after)
 
 
@@ -404,6 +405,10 @@ def swizzle_for(buffer: Buffer) -> Swizzle | None:
 
 
 def _shared_tiles(launch: Launch, state: LaunchState) -> None:
+    for b in state.bulk:
+        canonical = bulk_layout(b)
+        if canonical is not None:
+            state.shared_layouts[b] = canonical
     viewed = {b.storage() for b in _all_buffers(launch) if b.view_of is not None}
     for s, threads in _matrix_statements(launch.body, state.threads):
         for which in ("A", "B"):
@@ -411,9 +416,9 @@ def _shared_tiles(launch: Launch, state: LaunchState) -> None:
             if not b.is_shared():
                 continue
             required = required_shared_layout(s, which, threads, state.target)
-            if required is not None:
+            if required is not None and b not in state.bulk:
                 state.shared_layouts[b] = required
-            elif b not in state.shared_layouts and b not in viewed:
+            elif b not in state.shared_layouts and b not in viewed and b not in state.bulk:
                 layout = swizzle_for(b)
                 if layout is not None:
                     state.shared_layouts[b] = layout

@@ -11,6 +11,8 @@ from ..ir.expr import Expr, Load, Var
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Parallel, Stmt, Store, TileOp
 from .allreduce import lower_allreduce
 from .async_copy import COMMIT, wait_function
+from .bulk.functions import max_registers
+from .bulk.lower import lower_fill, lower_release, lower_store, lower_store_wait
 from .debugging import lower_debugging, print_call
 from .errors import LoweringError
 from .layouts import default_loop_layout
@@ -19,6 +21,7 @@ from .matrix.barrier_functions import NAMED_BARRIER, SYNC_THREADS, role_barrier
 from .matrix.barriers import BARRIER_OPS, lower_barrier_op
 from .matrix.device import DeviceFunction, address_of, function
 from .matrix.tensor_memory import lower_tensor_memory_copy
+from .matrix.wgmma import lower_wait
 from .parallel import lower_parallel
 from .reducers import lower_collection
 from .unit import unit
@@ -135,6 +138,15 @@ def _named_arrive(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list
     return [unit((_NAMED_ARRIVE.run(op.span, lift(op.args["barrier_id"]), lift(lowering.state.threads if count is None else count)),), op.span)]
 
 
+def _registers(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    """Only where specialisation made the kernel's roles is it known that the exchange adds up."""
+    return [unit((max_registers(int(op.args["count"]), bool(op.args["increase"])).run(op.span),), op.span)] if op.args.get("managed") else []
+
+
+def _wgmma_wait(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    return [unit(lower_wait(op, lowering.state), op.span)]
+
+
 def _collect(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
     lowering._converged(op, divergent, "T.finalize_reducer")
     return lower_collection(op, lowering.state)
@@ -191,10 +203,11 @@ def _print_all(op: TileOp, src: Region, lowering: ThreadLowering) -> Stmt:
 
 _OPERATORS: dict[str, Callable[[TileOp, ThreadLowering, bool], list[Stmt]]] = {
     "sync_threads": _sync_threads, "sync_warp": _sync_warp, **dict.fromkeys(BARRIER_OPS, _barrier), "ptx_wait_group": _wait_group,
-    "ptx_commit_group": _commit_group, "wait_wgmma": _nothing, "set_max_nreg": _nothing, "deallocate_tmem": _nothing, "copy": _tensor_copy,
+    "ptx_commit_group": _commit_group, "wait_wgmma": _nothing, "set_max_nreg": _registers, "deallocate_tmem": _nothing, "copy": _tensor_copy,
     "collect_partial": _collect, **dict.fromkeys(("cluster_arrive", "cluster_wait", "cluster_sync", "pdl_trigger", "pdl_sync"), _launch_order),
     "named_barrier_arrive": _named_arrive,
     # Bulk stores are stores, and matrix operations are done when their statement is: there is nothing to commit or wait for.
     **dict.fromkeys(("tma_store_arrive", "tma_store_wait", "warpgroup_arrive", "warpgroup_commit_batch", "warpgroup_fence_operand"), _nothing),
+    "bulk_fill": lower_fill, "bulk_store": lower_store, "bulk_store_wait": lower_store_wait, "bulk_release": lower_release, "wgmma_wait": _wgmma_wait,
     "dp4a": _dp4a, "sync_grid": _sync_grid, "rng_init": _rng_init, "thread_allreduce": lower_allreduce, "print": _debugging, "device_assert": _debugging,
 }

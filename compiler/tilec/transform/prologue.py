@@ -6,6 +6,7 @@ from ..ir.build import const
 from ..ir.expr import Var
 from ..ir.stmt import Alloc, Launch, Stmt
 from ..ir.stmt import walk as walk_statements
+from .bulk.lower import prefetch_maps
 from .context import LaunchState
 from .matrix.barriers import barriers_that_wait_implicitly, initialise, phase_array, start_phases
 from .matrix.tensor_memory import allocate, deallocate, plan_tensor_memory
@@ -15,7 +16,7 @@ from .unit import unit
 def prepare_launch(s: Launch, state: LaunchState) -> tuple[list[Stmt], list[Stmt]]:
     """Statements at the start and at the end of the kernel."""
     allocated = [x.buffer for x in walk_statements(s.body) if isinstance(x, Alloc)]
-    start: list[Stmt] = []
+    start: list[Stmt] = [prefetch_maps(s.attrs["described"], state, s.span)] if s.attrs.get("described") else []
     finish: list[Stmt] = []
     barriers = tuple(b for b in allocated if b.scope in (BARRIER, CLUSTER_BARRIER))
     for b in barriers_that_wait_implicitly(s.body):

@@ -34,6 +34,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("canonical-indices", LOWER, "negative indices count from the end; views become accesses to their storage", "legalize:canonical_indices"),
     Pass("find-roles", LOWER, "conditions on the thread index that divide the block into groups with tiles of their own", "roles:find_roles"),
     Pass("open-reducers", LOWER, "reducers become partial results of each thread and their combination", "reducers:open_reducers"),
+    Pass("specialise-warps", OPTIMIZE, "Hopper: a warp of its own copies for pipelined loops with the copy engine", "specialise.launch:specialise_warps"),
     Pass("software-pipeline", OPTIMIZE, "pipelined loops prefetch with cp.async into multiple buffers", "software_pipeline:pipeline_loops"),
     Pass("expand-tiles", LOWER, "copies, fills, transposes, scans and atomics become parallel loops", "expand:expand_tiles"),
     Pass("guard-accesses", LOWER, "reads outside a tensor give 0, writes vanish, unless proven inside", "guard:guard_accesses"),
@@ -58,16 +59,31 @@ Observer = Callable[[Pass, TileProgram], None]
 
 
 def run_passes(program: TileProgram, target: Target, observer: Observer | None = None) -> TileProgram:
-    """The thread program (or, for the CPU, the program of loops). Raises LoweringError with a place."""
-    from .matrix.problem import MatrixProblem
+    """The thread program (or, for the CPU, the program of loops). Raises LoweringError with a place.
 
+    What cannot be lowered with warps that only copy is lowered without them.
+    """
     ctx = PassContext(target)
     try:
-        for p in passes_for(target):
+        return _run(program, ctx, observer)
+    except LoweringError as problem:
+        if not ctx.specialised:
+            raise
+        plain = PassContext(target, specialise=False)
+        plain.decide(problem.span, "pipelined loops", "cp.async by all threads", str(problem))
+        return _run(program, plain, observer)
+
+
+def _run(program: TileProgram, ctx: PassContext, observer: Observer | None) -> TileProgram:
+    from .matrix.problem import MatrixProblem
+
+    try:
+        for p in passes_for(ctx.target):
             program = p.apply(program, ctx)
             if observer is not None:
                 observer(p, program)
     except MatrixProblem as problem:
         raise LoweringError(problem.message, problem.span, "matrix") from problem
+    program.attrs["decisions"] = list(ctx.decisions)
     program.attrs["notes"] = [*program.attrs.get("notes", ()), *ctx.notes]
     return program

@@ -106,7 +106,7 @@ def _plan(s: Launch, state: LaunchState, ctx: PassContext) -> Launch:
     lives = Lifetimes()
     lives.visit(s.body)
     end = lives.now + 1
-    everything = _outlives_statements(s.body)
+    everything = not s.attrs.get("specialised") and _outlives_statements(s.body)
     for b, life in lives.found.items():
         if everything or b.scope in (BARRIER, CLUSTER_BARRIER) or b.attrs.get("whole_kernel"):
             life.first, life.last = 0, end
@@ -160,7 +160,7 @@ def views(body: Body) -> set[Buffer]:
 def alignment(b: Buffer, state: LaunchState) -> int:
     layout: Any = state.shared_layouts.get(b)
     if layout is None:
-        return _ALIGNMENT
+        return 128 if b in state.bulk else _ALIGNMENT
     return int(getattr(layout, "alignment", 128))
 
 

@@ -152,7 +152,7 @@ class ThreadLowering:
         if kind == "vectorized":
             body = strip(body)
             kind = "vectorized" if _is_vector(s, body) else "unroll"
-        made = For(s.span, s.var, start, extent, body, kind, s.step)
+        made = For(s.span, s.var, start, extent, body, kind, s.step, {"tiles": True} if s.attrs.get("tiles") else {})
         if kind in ("vectorized",):
             return [*first, *second, unit((made,), s.span)]
         return [*first, *second, made if not inner or divergent else self._as_unit(made)]

@@ -8,6 +8,7 @@ from ...ir import dtypes
 from ...ir.buffer import VAR, Buffer
 from ...ir.build import const, const_int
 from ...ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var
+from ...transform.bulk.tensor_map import TensorMap
 from ...transform.errors import LoweringError
 from . import types
 from .functions import FLOAT_FUNCTIONS, PREDICATES
@@ -32,6 +33,7 @@ class ExpressionPrinter:
         self.headers: set[str] = set()
         self._taken: dict[str, int] = {}
         self.substitute: dict[Any, str] = {}  # loads that were done beforehand (vector accesses)
+        self.maps: dict[TensorMap, str] = {}  # tensor maps, in order of first use
         self.alignment: dict[Buffer, int] = {}  # bytes to which a tensor's start must be aligned for the widest access
 
     def name(self, thing: Var | Buffer) -> str:
@@ -56,6 +58,14 @@ class ExpressionPrinter:
         storage = buffer.storage()
         if storage.scope == "global":
             self.alignment[storage] = max(self.alignment.get(storage, 1), min(size, 16))
+
+    def tensor_map(self, wanted: TensorMap) -> str:
+        """The address of a tensor map, which is a parameter of the kernel."""
+        if wanted not in self.maps:
+            self.use("tile_tensor_map", "struct alignas(64) tile_tensor_map {\n  unsigned long long words[16];\n};\n")
+            self.needs_alignment(wanted.buffer, 16)
+            self.maps[wanted] = self.name(Var("handle", None, wanted.name))
+        return f"&{self.maps[wanted]}"
 
     # -- expressions ---------------------------------------------------------------------------------------------
     def text(self, e: Expr, level: int = 0) -> str:
@@ -223,6 +233,8 @@ def _call(p: ExpressionPrinter, e: Call, level: int) -> str:
             if isinstance(address, Call) and address.op == "address_of":
                 p.needs_alignment(address.args[0].buffer, attrs["bytes"])
         return f"{attrs['name']}({', '.join(p.text(a) for a in e.args)})"
+    if e.op == "tensor_map":
+        return p.tensor_map(attrs["map"])
     if e.op == "address_of":
         load = e.args[0]
         p.type(load.buffer.dtype, e.span)

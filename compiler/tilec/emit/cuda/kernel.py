@@ -13,6 +13,7 @@ from ...ir.stmt import Alloc, Launch, Store, expressions
 from ...ir.stmt import walk as walk_statements
 from ...source.span import Span
 from ...target.chips import Target
+from ...transform.bulk.tensor_map import TensorMap
 from ...transform.errors import LoweringError
 from .intrinsics import GENERATOR
 from .statements import StatementPrinter
@@ -20,19 +21,20 @@ from .statements import StatementPrinter
 
 @dataclass
 class KernelSpec:
-    """What launching a kernel takes. ``arguments``: Buffers (by pointer) and Vars (by value) in order; ``grid``: up to three extents.
+    """What launching a kernel takes. ``arguments``: Buffers (by pointer), Vars and TensorMaps (by value) in order; ``grid``: up to three extents.
 
-    ``alignment``: bytes to which a tensor's data must be aligned, because the kernel accesses so many at once.
+    ``alignment``: bytes to which a tensor's data must be aligned, because the kernel accesses so many at once. ``resident``: the grid counts tiles, and so many blocks a multiprocessor do them all.
     """
 
     name: str
-    arguments: list[Buffer | Var]
+    arguments: list[Buffer | Var | TensorMap]
     grid: tuple[Expr, ...]
     block: tuple[int, int, int]
     shared_bytes: int
     cluster: tuple[int, int, int] | None = None
     alignment: dict[Buffer, int] = field(default_factory=dict)
     cooperative: bool = False  # its blocks wait for each other, so that all must run at once
+    resident: int | None = None
 
 
 @dataclass
@@ -85,7 +87,7 @@ def _kernel(program: TileProgram, launch: Launch, name: str) -> tuple[KernelSpec
         out.read_only = set()
     cluster = _cluster(launch)
     attributes = f" __cluster_dims__({', '.join(map(str, cluster))})" if cluster else ""
-    out.line(f'extern "C" __global__ void __launch_bounds__({bounds}){attributes} {name}({", ".join(parameters)}) {{', launch.span)
+    head = len(out.lines)
     out.depth = 1
     _indices(out, launch)
     _pool(out, launch)
@@ -93,8 +95,10 @@ def _kernel(program: TileProgram, launch: Launch, name: str) -> tuple[KernelSpec
     out.body(launch.body)
     out.depth = 0
     out.line("}", launch.span)
-    spec = KernelSpec(name, [*buffers, *scalars], launch.grid, block, int(launch.attrs.get("shared_bytes", 0)), cluster, out.expr.alignment,  # type: ignore[arg-type]
-                      "tile_sync_grid" in out.expr.sources)
+    parameters += [f"const __grid_constant__ tile_tensor_map {text}" for text in out.expr.maps.values()]
+    out.lines.insert(head, (f'extern "C" __global__ void __launch_bounds__({bounds}){attributes} {name}({", ".join(parameters)}) {{', launch.span))
+    spec = KernelSpec(name, [*buffers, *scalars, *out.expr.maps], launch.grid, block, int(launch.attrs.get("shared_bytes", 0)), cluster,  # type: ignore[arg-type]
+                      out.expr.alignment, "tile_sync_grid" in out.expr.sources, launch.attrs.get("persistent"))
     return spec, out
 
 
@@ -181,6 +185,8 @@ def _indices(out: StatementPrinter, launch: Launch) -> None:
         out.ranges.set_extent(var, extent)
         if var in body_parts:
             out.line(f"const int {out.expr.name(var)} = threadIdx.{axis};", launch.span)
+            # The C++ compiler does not know it and divides by powers of two in four instructions instead of one.
+            out.line(f"__builtin_assume({out.expr.name(var)} >= 0 && {out.expr.name(var)} < {out.expr.text(extent)});", launch.span)
     for var, extent in zip(launch.block_vars, launch.grid):
         out.ranges.set_extent(var, extent)
 

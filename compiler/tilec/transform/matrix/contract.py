@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from ...analysis.layout import FragmentLayout
 from ...ir.buffer import Buffer
@@ -21,6 +21,9 @@ class MatrixContext(Protocol):
 
     @property
     def thread(self) -> Expr: ...
+
+    def decide(self, span: Any, what: str, mechanism: str, reason: str = "") -> None:
+        """Record what was chosen for a statement."""
 
     def layout_of(self, buffer: Buffer) -> FragmentLayout:
         """The layout of a fragment."""

@@ -33,6 +33,11 @@ class DeviceFunction:
             {"name": self.name, "source": self.source},
         )
 
+    def within(self, low: int, high: int | None, *args: Any) -> Call:
+        """A call whose result is known to lie between two numbers."""
+        made = self.call(*args)
+        return Call(made.dtype, None, made.op, made.args, {**(made.attrs or {}), "range": (low, high)})
+
     def run(self, span: Span | None, *args: Any) -> Evaluate:
         return Evaluate(span, self.call(*args))
 
@@ -41,7 +46,7 @@ def function(
     name: str, parameters: str, body: str, result: str = "void", minimum_sm: int = 75, needs_tcgen05: bool = False
 ) -> DeviceFunction:
     """A device function; ``result`` is a dtype."""
-    spelled = {"void": "void", "uint32": "unsigned int", "uint64": "unsigned long long"}[result]
+    spelled = {"void": "void", "int32": "int", "uint32": "unsigned int", "uint64": "unsigned long long"}[result]
     lines = "\n".join("  " + line for line in body.strip().splitlines())
     source = f"__device__ __forceinline__ {spelled} {name}({parameters}) {{\n{lines}\n}}\n"
     return DeviceFunction(name, source, result, minimum_sm, needs_tcgen05)

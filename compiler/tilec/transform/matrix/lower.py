@@ -8,12 +8,13 @@ from ...ir.expr import Expr, Var
 from ...ir.stmt import For, If, Stmt, Store, TileOp
 from .contract import MatrixContext
 from .device import zero
+from .explain import explained
 from .instruction import plan
 from .mma import lower_mma
 from .problem import MatrixProblem
 from .scalar import lower_scalar
 from .shape import MATRIX_OPS, MatrixShape, matrix_shape
-from .wgmma import lower_wgmma
+from .wgmma import lower_wgmma, starts_from_zero
 
 
 def lower_matrix_op(op: TileOp, ctx: MatrixContext) -> tuple[Stmt, ...]:
@@ -21,6 +22,7 @@ def lower_matrix_op(op: TileOp, ctx: MatrixContext) -> tuple[Stmt, ...]:
     assert op.op in MATRIX_OPS, op.op
     shape = matrix_shape(op)
     chosen = plan(shape, ctx.threads, ctx.target)
+    ctx.decide(op.span, f"T.{op.op}", *explained(shape, chosen, ctx.threads, ctx.target, op))
     if chosen.tcgen05:
         from .tcgen05 import lower_tcgen05
 
@@ -32,7 +34,7 @@ def lower_matrix_op(op: TileOp, ctx: MatrixContext) -> tuple[Stmt, ...]:
             op.arg_spans.get("C", op.span),
         )
     if chosen.wgmma:
-        return (*_clear(shape, ctx), *lower_wgmma(shape, chosen.wgmma, ctx))
+        return (*(() if starts_from_zero(op) else _clear(shape, ctx)), *lower_wgmma(shape, chosen.wgmma, ctx))
     if chosen.mma and chosen.grid:
         return (*_clear(shape, ctx), *lower_mma(shape, chosen.mma, chosen.grid, ctx))
     return (*_clear(shape, ctx), *lower_scalar(shape, ctx))

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 from ...analysis.layout import REGISTER, THREAD, Digit, FragmentLayout, Replica
 from ...ir import dtypes
-from ...ir.buffer import FRAGMENT
-from ...ir.build import cast, const, const_int
+from ...ir.buffer import FRAGMENT, Region
+from ...ir.build import cast, const, const_int, const_value
 from ...ir.expr import Expr, Var
-from ...ir.stmt import Let, Stmt
+from ...ir.stmt import Let, Stmt, TileOp
 from ...target.chips import Target
 from .barrier_functions import FENCE_PROXY_ASYNC
 from .contract import MatrixContext
 from .device import address_of, at
 from .shape import MatrixShape, Operand
 from .shared import CanonicalTile, canonical_tile
-from .wgmma_functions import COMMIT, DESCRIPTOR, FENCE, wait
+from .wgmma_functions import COMMIT, DESCRIPTOR, FENCE, UNIFORM, keep_registers, read_registers, wait
 from .wgmma_functions import mma as mma_function
 
 GROUP = 128  # threads of a warpgroup
@@ -165,14 +165,34 @@ def lower_wgmma(shape: MatrixShape, w: Wgmma, ctx: MatrixContext) -> tuple[Stmt,
     if in_registers:
         check_layout("A", shape, _of_rank(register_operand(w, shape.M, shape.K), shape.A), ctx)
     group = Var("int32", None, "group", "let")
-    lets: list[Stmt] = [Let(span, group, ctx.thread // GROUP)] if w.m * w.n > 1 else []
+    lets: list[Stmt] = [Let(span, group, UNIFORM.within(0, w.m * w.n - 1, ctx.thread // GROUP))] if w.m * w.n > 1 else []
     across: Expr = group // w.m if w.m * w.n > 1 else const(0)
     down: Expr = group % w.m if w.m * w.n > 1 else const(0)
     b = _descriptor("B", shape, across * w.columns, lets)
     a = None if in_registers else _descriptor("A", shape, down * w.rows, lets)
     base_a = None if a is None else _bound(a[0], ctx, shape.A, lets, span, "a_descriptor", a[1], shape.k_contiguous("A"))
     base_b = _bound(b[0], ctx, shape.B, lets, span, "b_descriptor", b[1], shape.k_contiguous("B"))
-    return (*lets, FENCE_PROXY_ASYNC.run(span), FENCE.run(span), *_multiply(shape, w, ctx, base_a, base_b), COMMIT.run(span), wait(0).run(span))
+    ordered = () if shape.op.args.get("fenced") else (FENCE_PROXY_ASYNC.run(span),)
+    registers = ctx.registers_of(shape.C.region.buffer)
+    finish = () if shape.op.args.get("asynchronous") else (wait(0).run(span), keep_registers(registers).run(span, at(registers, 0)))
+    return (*lets, *ordered, FENCE.run(span), *_multiply(shape, w, ctx, base_a, base_b), COMMIT.run(span), *finish)
+
+
+def lower_wait(op: TileOp, ctx: MatrixContext) -> tuple[Stmt, ...]:
+    """Wait for operations; what they wrote and read in registers stays where it is until then."""
+    out: list[Stmt] = [wait(int(op.args["count"])).run(op.span)]
+    for name, value in op.args.items():
+        if isinstance(value, Region):
+            registers = ctx.registers_of(value.buffer)
+            function = keep_registers(registers) if name.startswith("kept") else read_registers(registers)
+            out.append(function.run(op.span, at(registers, 0)))
+    return tuple(out)
+
+
+def starts_from_zero(op: TileOp) -> bool:
+    """Whether the first instruction ignores the accumulator's contents."""
+    clear = const_value(op.args.get("clear_accum"))
+    return clear is not None and bool(clear)
 
 
 def _of_rank(layout: FragmentLayout, operand: Operand) -> FragmentLayout:
@@ -206,15 +226,21 @@ def _bound(tile: CanonicalTile, ctx: MatrixContext, operand: Operand, lets: list
 def _multiply(shape: MatrixShape, w: Wgmma, ctx: MatrixContext, a: Var | None, b: Var) -> list[Stmt]:
     span = shape.op.span
     registers = ctx.registers_of(shape.C.region.buffer)
-    function = mma_function(w.a, w.b, w.c, w.width, w.k, a is None, not shape.k_contiguous("A"), not shape.k_contiguous("B"))
+    function, first = (mma_function(w.a, w.b, w.c, w.width, w.k, a is None, not shape.k_contiguous("A"), not shape.k_contiguous("B"), start)
+                       for start in ("", "zero" if starts_from_zero(shape.op) else "chosen" if "keeps" in shape.op.args else ""))
+    keep: tuple[Expr, ...] = ()
     out: list[Stmt] = []
+    if "keeps" in shape.op.args and not starts_from_zero(shape.op):
+        name = Var("int32", None, "keep", "let")
+        out.append(Let(shape.op.arg_spans.get("keeps", span), name, cast(shape.op.args["keeps"], "int32")))
+        keep = (name,)
     for step in range(shape.K // w.k):
         for block in range(w.blocks):
             source = at(ctx.registers_of(shape.A.region.buffer), (step * w.blocks + block) * 8) if a is None else \
                 a + _units(shape, "A", block * ROWS, step * w.k)
             for piece in range(w.columns // w.width):
                 place = at(registers, block * (w.columns // 2) + piece * (w.width // 2))
-                out.append(function.run(span, place, source, b + _units(shape, "B", piece * w.width, step * w.k)))
+                out.append((function if step else first).run(span, place, source, b + _units(shape, "B", piece * w.width, step * w.k), *(() if step else keep)))
     return out
 
 

@@ -1,0 +1,94 @@
+"""Bulk operations as what one thread does. Made by specialisation (``transform/specialise``); their operands are known to fit."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...ir import dtypes
+from ...ir.buffer import Region
+from ...ir.build import binary, const, lift
+from ...ir.expr import Expr
+from ...ir.stmt import Evaluate, If, Stmt, TileOp
+from ...source.span import Span
+from ..matrix.barriers import barrier_address
+from ..matrix.device import address_of
+from ..unit import unit
+from .functions import ARRIVE_EXPECT, PREFETCH, RELEASE, STORE_COMMIT, STORE_WAIT, load, store
+from .tensor_map import Box, BulkTile, bulk_tile, maps_of
+
+if TYPE_CHECKING:
+    from ..context import LaunchState
+    from ..threads import ThreadLowering
+
+
+def lower_fill(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    """One thread says how many bytes come and starts the copies; they arrive on the barrier."""
+    state = lowering.state
+    mbar = op.region("mbar")
+    barrier = barrier_address(mbar.buffer, mbar.mins, state)
+    body: list[Stmt] = []
+    total = 0
+    for k in maps_of(op):
+        src, dst = op.region(f"src{k}"), op.region(f"dst{k}")
+        tile = _tile(src, dst)
+        total += tile.rows * tile.columns * dtypes.bits(dst.dtype) // 8
+        for box in tile.boxes():
+            call = load(src.buffer.ndim).call(_place(dst, box, state), tile.map_of(src.buffer).address(), barrier, *_coordinates(src, tile, box))
+            call.attrs = {**(call.attrs or {}), "writes": (0,)}
+            body.append(Evaluate(op.arg_spans.get(f"src{k}", op.span), call))
+    body.insert(0, ARRIVE_EXPECT.run(op.span, barrier, const(total, "uint32")))
+    return [unit((If(op.span, binary("eq", state.thread, const(0)), tuple(body)),), op.span, asynchronous=True)]
+
+
+def prefetch_maps(copies: Iterable[tuple[Region, Region]], state: LaunchState, span: Span | None) -> Stmt:
+    """One thread asks for the maps of copies (tensor, tile) before the block's barriers are ready: fetching one takes as long as a copy."""
+    maps = dict.fromkeys(_tile(tensor, tile).map_of(tensor.buffer) for tensor, tile in copies)
+    return unit((If(span, binary("eq", state.thread, const(0)), tuple(PREFETCH.run(span, m.address()) for m in maps)),), span)
+
+
+def lower_store(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    """One thread starts the copies of a shared tile, and waits until it was read where that is not left to ``lower_store_wait``."""
+    state = lowering.state
+    src, dst = op.region("src"), op.region("dst")
+    tile = _tile(dst, src)
+    body: list[Stmt] = []
+    for box in tile.boxes():
+        body.append(store(dst.buffer.ndim).run(op.span, _place(src, box, state), tile.map_of(dst.buffer).address(), *_coordinates(dst, tile, box)))
+    body += [STORE_COMMIT.run(op.span), *((STORE_WAIT.run(op.span),) if op.args.get("waits") else ())]
+    return [unit((If(op.span, binary("eq", state.thread, const(0)), tuple(body)),), op.span)]
+
+
+def lower_store_wait(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    """The thread that started a store waits until its tile was read: for the other threads a read that ends here."""
+    only = If(op.span, binary("eq", lowering.state.thread, const(0)), (STORE_WAIT.run(op.span),))
+    return [replace(unit((only,), op.span), reads=frozenset((op.region("src").buffer,)))]
+
+
+def lower_release(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    mbar = op.region("mbar")
+    return [unit((RELEASE.run(op.span, barrier_address(mbar.buffer, mbar.mins, lowering.state)),), op.span)]
+
+
+def _tile(tensor: Region, shared: Region) -> BulkTile:
+    tile = bulk_tile(tensor, shared)
+    assert isinstance(tile, BulkTile), tile
+    return tile
+
+
+def _place(shared: Region, box: Box, state: LaunchState) -> Expr:
+    """The address of a box within the tile."""
+    row = (lift(box.row),) if shared.buffer.ndim > 1 else ()
+    front = shared.mins[: shared.buffer.ndim - 1 - len(row)]
+    if shared.buffer.ndim > 1 and not box.row and len(shared.mins) > 1:
+        row = (shared.mins[-2],)  # of a ring of vectors this is the stage
+    return address_of(*state.shared_element(shared.buffer, (*front, *row, lift(box.column))))
+
+
+def _coordinates(tensor: Region, tile: BulkTile, box: Box) -> list[Expr]:
+    """Innermost first."""
+    place = list(tensor.mins)
+    place[-1] = place[-1] + box.column
+    if tile.row_axis is not None:
+        place[tile.row_axis] = place[tile.row_axis] + box.row
+    return [lift(e) for e in reversed(place)]

@@ -1,0 +1,140 @@
+"""The pass: a kernel whose loops the copy engine can feed becomes one warp that copies and warps that compute."""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...ir.buffer import FRAGMENT, Buffer
+from ...ir.build import binary, const
+from ...ir.program import TileProgram
+from ...ir.stmt import Alloc, Body, For, Launch, Role, Stmt
+from ...ir.stmt import walk as walk_statements
+from ..context import LaunchState, PassContext
+from .balance import counted_down
+from .consumer import Consumer
+from .persistent import order_of, stays, tile_loop
+from .plan import WARP, WARPGROUP, LaunchPlan, is_nested, plan_launch, written_buffers
+from .producer import NotSeparable, Producer
+from .proxies import fence_shared_operands
+from .registers import Registers, share_registers
+from .rings import Place, Ring, Single, make_rings
+from .stores import BulkStores
+from .uniform import UniformConditions
+
+_SPARE = 2048  # bytes of shared memory for barriers and the system
+
+
+def specialise_warps(program: TileProgram, ctx: PassContext) -> TileProgram:
+    if not ctx.target.wgmma or not ctx.specialise:
+        return program
+    ctx.tensors = {p for p in program.params if isinstance(p, Buffer)}
+    out: list[Stmt] = []
+    for number, s in enumerate(program.body):
+        out.append(_launch(s, ctx.state(number, s), ctx) if isinstance(s, Launch) else s)
+    return replace(program, body=tuple(out))
+
+
+def _launch(s: Launch, state: LaunchState, ctx: PassContext) -> Launch:
+    plain = s
+    if any(isinstance(x, For) and x.kind == "pipelined" for x in walk_statements(s.body)):
+        plain = replace(s, body=UniformConditions(s, state.thread_vars).body(s.body))
+    plan = plan_launch(plain, state, ctx)
+    if not plan.loops:
+        return s
+    try:
+        return Specialisation(plain, plan, state, ctx).launch()
+    except NotSeparable as reason:
+        for found in plan.loops.values():
+            ctx.decide(found.loop.span, "pipelined loop", "cp.async by all threads", str(reason))
+        return s
+
+
+@dataclass
+class Specialisation:
+    s: Launch
+    plan: LaunchPlan
+    state: LaunchState
+    ctx: PassContext
+
+    def __post_init__(self) -> None:
+        s, plan, ctx = self.s, self.plan, self.ctx
+        self.threads = self.state.extents[0]
+        warps = self.threads // WARP
+        self.rings: dict[int, list[Ring]] = {key: make_rings(found, warps, ctx) for key, found in plan.loops.items()}
+        self.places = [{key: Place.make(found.loop.var.name, found.stages, found.loop.span, ctx) for key, found in plan.loops.items()} for _ in range(3)]
+        tiles = [b for found in self.rings.values() for r in found for b in r.tiles.values()]
+        moved = {old for found in self.rings.values() for r in found for old in r.tiles}
+        self.shared_bytes = sum(b.size_bytes() or 0 for b in {*tiles, *(_shared_tiles(s.body) - moved)})
+        self.registers: Registers = share_registers(self.threads // WARPGROUP, self.shared_bytes, ctx.target.shared_bytes,
+                                                    _fragment_registers(s.body) // self.threads, s.attrs.get("min_blocks_per_sm"))
+        self.once = stays(s, plan, self.shared_bytes, self.registers.blocks, ctx.target)
+        self.single = {key: Single.make(op, warps, not self.once, ctx) for key, op in plan.single.items()}
+        self.tiles = {*tiles, *(x.tile for x in self.single.values())}
+        nested = {key for key, found in plan.loops.items() if not self.once or is_nested(s, found.loop)}
+        self.producer = Producer(plan, self.rings, self.places[0], self.single, written_buffers(s.body))
+        self.consumer = Consumer(plan, self.rings, self.places[1], self.places[2], self.single, nested, self.threads, ctx.target)
+
+    def launch(self) -> Launch:
+        """Raises NotSeparable, with nothing changed."""
+        s, state, span = self.s, self.state, self.s.span
+        copying: Body = self.producer.body(s.body)
+        computing: Body = self.consumer.body(s.body)
+        self.ctx.specialised = True
+        state.bulk |= self.tiles
+        stores = BulkStores(computing, state, self.tiles, self._room(), not self.once)
+        computing = fence_shared_operands(stores.rewritten(), self.tiles, self.threads, self.ctx.target)
+        attrs = {**s.attrs, "specialised": True, "thread_vars": state.thread_vars, "min_blocks_per_sm": self.registers.blocks}
+        copies = [op for found in self.plan.loops.values() for group in found.groups for op in group.copies] + [x.op for x in self.single.values()]
+        attrs["described"] = [(op.region("src"), op.region("dst")) for op in copies] + stores.described
+        if not self.once:
+            copying, computing = (tile_loop(s, "round", copying),), (tile_loop(s, "round", computing), *stores.finish())
+            attrs.update(persistent=self.registers.blocks, rasterization=order_of(s, self.plan))
+        else:
+            attrs["count_down"] = counted_down(s, self.plan)
+        self._tell()
+        tx, total = state.thread_vars[0], self.threads + WARPGROUP
+        state.extents = (total, 1, 1)
+        first_warp = Role(span, binary("lt", tx, const(self.threads + WARP)), (*self._start(0), *copying), (), self.threads, self.threads + WARP)
+        roles = (
+            Role(span, binary("ge", tx, const(self.threads)), (*self.registers.give(span), first_warp), (), self.threads, total),
+            Role(span, binary("lt", tx, const(self.threads)), (*self.registers.take(span), *self._start(1), *computing), (), 0, self.threads),
+        )
+        return replace(s, threads=(const(total), const(1), const(1)), body=(*self._allocations(stores), *roles), attrs=attrs)
+
+    def _start(self, side: int) -> list[Stmt]:
+        places = [*self.places[side].values()]
+        if side:
+            places += [place for key, place in self.places[2].items() if key in self.consumer.rotated]
+        return [*(x for place in places for x in place.start()), *(x for single in self.single.values() for x in single.start(side))]
+
+    def _room(self) -> int:
+        """Shared memory that is left. A block that does one tile may put what it stores where its copied tiles were."""
+        capacity = self.ctx.target.shared_bytes // self.registers.blocks - _SPARE
+        return capacity if self.once else capacity - self.shared_bytes
+
+    def _allocations(self, stores: BulkStores) -> list[Alloc]:
+        found: list[Buffer] = [b for rings in self.rings.values() for r in rings for b in (*r.tiles.values(), r.full, r.empty)]
+        found += [b for x in self.single.values() for b in (x.tile, *x.barriers())]
+        found += stores.sources if stores.again else []
+        return [Alloc(b.span, b) for b in found]
+
+    def _tell(self) -> None:
+        decide = self.ctx.decide
+        for found in self.plan.loops.values():
+            decide(found.loop.span, "pipelined loop", f"a warp of its own copies, {found.stages} stages ahead at most")
+            if id(found.loop) in self.consumer.rotated:
+                decide(found.loop.span, "matrix operations", "the next iteration's first one is started before this one's last")
+            for op in (op for group in found.groups for op in group.copies):
+                decide(op.span, f"copy to {op.region('dst').buffer.name}", "bulk tensor copy (TMA) by the copying warp")
+        for single in self.single.values():
+            decide(single.op.span, f"copy to {single.tile.name}", "bulk tensor copy (TMA) by the copying warp")
+        decide(self.s.span, "blocks", "one a tile" if self.once else "stay and do tile after tile", self.once)
+
+
+def _fragment_registers(body: Body) -> int:
+    """32-bit registers of all threads together that the kernel's fragments take, if nothing is held twice."""
+    return sum((x.buffer.size_bytes() or 0) // 4 for x in walk_statements(body)
+               if isinstance(x, Alloc) and x.buffer.scope == FRAGMENT and x.buffer.view_of is None)
+
+
+def _shared_tiles(body: Body) -> set[Buffer]:
+    return {x.buffer for x in walk_statements(body) if isinstance(x, Alloc) and x.buffer.is_shared() and x.buffer.view_of is None}

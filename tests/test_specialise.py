@@ -1,0 +1,177 @@
+"""Warps that only copy, on Hopper: what is chosen and why not, the text, and the assembler's verdict. Numbers: test_specialise_gpu.py."""
+from __future__ import annotations
+
+import re
+
+import hopper_kernels as kernels
+import pytest
+from tilec.build.nvcc import find_nvcc
+
+T = kernels.T
+
+
+def artifact(program, target="sm_90a"):
+    from tilec.jit import compile
+
+    return compile(program, target=target).artifact
+
+
+def text(program, target="sm_90a"):
+    return artifact(program, target).text("cuda")
+
+
+def reasons(program):
+    return " | ".join(map(str, artifact(program).decisions()))
+
+
+def test_a_product_is_fed_by_one_warp_and_computed_by_the_others():
+    t = text(kernels.product(1024, 1024, 1024))
+    assert "cp.async.cg" not in t and "cp.async.bulk.tensor.2d.shared::cluster" in t
+    assert "__launch_bounds__(384, 1)" in t and "tile_registers_dec_24" in t and "tile_registers_inc_240" in t
+    producer, consumer = t[t.index("if (tx >= 256) {"):].split("if (tx < 256) {")
+    assert "wgmma" not in producer and "tile_tma_load" not in consumer
+    assert "tile_fence_proxy_async" not in consumer[: consumer.index("tile_wgmma_wait_0")]  # bulk copies need no fence
+
+
+def test_an_operation_runs_on_while_the_next_stage_arrives():
+    body = text(kernels.product(1024, 1024, 1024)).split("if (tx < 256) {")[1]
+    loop = body[body.index("for (int k"):body.index("tile_wgmma_wait_0")]
+    assert loop.index("tile_wgmma_commit") < loop.index("tile_wgmma_wait_1") < loop.index("if (k > 0)") < loop.index("tile_mbarrier_release")
+    assert "tile_registers_keep" not in loop  # the accumulator is still being written
+
+
+def test_blocks_stay_where_there_are_more_tiles_than_multiprocessors():
+    few, many = kernels.product(1024, 1024, 512), kernels.product(4096, 4096, 512)
+    assert "tile_rounds" not in text(few) and "tile_rounds(1024)" in text(many)
+    spec = artifact(many).cuda().kernels[0]
+    assert spec.resident == 1 and [int(e.value) for e in spec.grid] == [1024]
+
+
+def test_the_next_tile_is_not_written_before_the_last_store_has_read_it():
+    body = text(kernels.product(4096, 4096, 512)).split("if (tx < 256) {")[1]
+    wait, barrier = body.index("tile_tma_store_wait();"), body.index("tile_sync_named(15, 256);")
+    assert wait < barrier < body.index("tile_fence_proxy_async();") < body.index("tile_tma_store_2d(")
+    assert body.rindex("tile_tma_store_wait();") > body.index("tile_tma_store_commit")  # and none at the end either
+
+
+def test_attention_starts_the_next_scores_before_it_adds_the_values():
+    body = text(kernels.attention(1, 2, 512, 128, False, 128, 128, 2, 256)).split("if (tx < 256) {")[1]
+    loop = body[body.index("for (int k"):]
+    loop = loop[:loop.index("const int last_now")]
+    scores, values = loop.index("tile_wgmma_m64n128k16_f16_f16_f32_z(&s["), loop.index("tile_wgmma_m64n128k16_f16_f16_f32_rs_tb(&o[")
+    assert scores < values < loop.index("tile_wgmma_wait_1") < loop.index("exp2f") < loop.index("tile_wgmma_wait_0") < loop.rindex("p[")
+
+
+def test_a_mask_is_asked_for_once_a_tile():
+    t = text(kernels.attention(1, 2, 512, 128, True, 128, 128, 2, 256))
+    assert re.search(r"if \(bx \* 128 \+ \(k \+ 1\) \* \(-128\) \+ \(-127\) >= 0\) \{", t)
+    assert "exp2f" in t and "const int bx = 3 - bx_hw;" in t  # and the longest blocks come first
+
+
+def test_one_tile_for_both_products_needs_two_stages():
+    assert "started before" in reasons(kernels.shared_values(512, 4, 128))
+    assert "started before" not in reasons(kernels.shared_values(512, 4, 128, stages=1))
+
+
+@pytest.mark.parametrize("program, why", [
+    (kernels.product(512, 512, 512, disable_tma=True), "disable_tma is given"),
+    (kernels.product(512, 500, 508), "not known to be a multiple of 16 bytes"),
+    (kernels.product(512, 512, 512, threads=64, block_M=64), "not a row of whole warpgroups"),
+], ids=["asked", "stride", "threads"])
+def test_what_the_copy_engine_cannot_do_is_done_as_before_and_the_reason_is_told(program, why):
+    t = text(program)
+    assert why in reasons(program)
+    assert "cp.async.bulk" not in t and ("cp.async" in t or "__syncthreads" in t)
+
+
+def _with_statement(statement):
+    @T.prim_func
+    def main(A: T.Tensor((512, 512), "float16"), B: T.Tensor((512, 128), "float16"), C: T.Tensor((512, 128), "float32"), L: T.Tensor((4,), "int32")):
+        with T.Kernel(4, threads=128) as bx:
+            a = T.alloc_shared((128, 64), "float16")
+            b = T.alloc_shared((64, 128), "float16")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            if statement == "sync":
+                T.sync_threads()
+            for k in T.Pipelined(L[bx] if statement == "given" else 8, num_stages=2):
+                T.copy(A[bx * 128, k * 64], a)
+                T.copy(B[k * 64, 0], b)
+                T.gemm(a, b, c)
+                if statement == "break" and k == L[0]:
+                    break
+            T.copy(c, C[bx * 128, 0])
+            if statement == "written":
+                A[bx, 0] = T.float16(0)
+
+    return main
+
+
+@pytest.mark.parametrize("statement, why", [("sync", "synchronises itself"), ("break", "leave"), ("written", "writes A too")])
+def test_kernels_that_need_all_threads_are_left_alone(statement, why):
+    program = _with_statement(statement)
+    assert why in reasons(program) and "cp.async.bulk.tensor" not in text(program)
+
+
+def test_a_number_of_iterations_read_from_a_tensor_is_read_by_both_sides():
+    producer, consumer = text(_with_statement("given")).split("if (tx < 128) {")
+    assert "L[bx]" in producer and "L[bx]" in consumer and "cp.async.bulk.tensor" in producer
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100a"])
+def test_other_chips_are_not_touched(target):
+    t = text(kernels.product(1024, 1024, 1024), target)
+    assert "cp.async.bulk" not in t and "setmaxnreg" not in t
+
+
+def test_a_kernel_that_does_not_fit_with_the_ring_is_lowered_without():
+    """The tiles fit, the ring's barriers and the staged result do not: today's path, not an error."""
+    program = kernels.product(256, 256, 512, block_M=128, block_N=256, block_K=128, stages=2, threads=256, out="float32")
+    assert "tile_wgmma" in text(program)
+
+
+CASES = {
+    "product": kernels.product(512, 512, 512), "wide": kernels.product(4096, 4096, 512, block_N=256), "K-major": kernels.product(500, 504, 512, trans_B=True, out="float32"),
+    "one warpgroup": kernels.product(512, 512, 512, threads=128), "again": kernels.persistent(1024, 1024, 256), "attention": kernels.attention(1, 2, 256, 64, False),
+    "causal": kernels.attention(2, 2, 512, 128, True, 128, 128, 2, 256), "shared values": kernels.shared_values(512, 4, 128),
+    "three warpgroups": kernels.product(768, 512, 512, block_M=192, threads=384),
+}
+
+
+@pytest.mark.skipif(find_nvcc() is None, reason="no nvcc")
+@pytest.mark.parametrize("name", CASES)
+def test_the_assembler_keeps_operations_together(name):
+    made = artifact(CASES[name])
+    compiled = made.cubin()
+    assert all(r.spill_bytes == 0 for r in compiled.resources.values())
+    assert not re.search(r"C75\d\d|serialized", compiled.log), compiled.log
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_stage_has_a_text(name):
+    made = artifact(CASES[name])
+    for stage in ("tile", "legalized", "thread", "cuda", "host", "device"):
+        assert made.text(stage).strip() and len(made.line_map(stage)) == len(made.text(stage).splitlines()), stage
+
+
+def test_explain_prints_decisions(tmp_path, capsys):
+    from tile_lsp.cli.main import main
+
+    path = tmp_path / "kernel.py"
+    path.write_text("""import tilelang.language as T
+
+@T.prim_func
+def main(A: T.Tensor((512, 512), "float16"), C: T.Tensor((512, 512), "float16")):
+    with T.Kernel(4, threads=128) as bx:
+        a = T.alloc_shared((128, 64), "float16")
+        c = T.alloc_fragment((128, 128), "float32")
+        T.clear(c)
+        for k in T.Pipelined(8, num_stages=2):
+            T.copy(A[bx * 128, k * 64], a)
+            T.gemm(a, a, c, transpose_B=True)
+        T.copy(c, C[bx * 128, 0])
+""")
+    assert main(["lower", str(path), "--target", "sm_90a", "--explain"]) == 0
+    out = capsys.readouterr().out
+    assert "line 10: copy to a: bulk tensor copy (TMA) by the copying warp" in out
+    assert "line 11: T.gemm: wgmma m64n128k16" in out
