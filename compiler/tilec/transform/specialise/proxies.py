@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.buffer import Buffer
-from ...ir.stmt import Body, Stmt, TileOp
+from ...ir.stmt import Body, Parallel, Stmt, TileOp
 from ...ir.stmt import walk as walk_statements
 from ...target.chips import Target
 from ..ahead import accesses
@@ -29,7 +29,7 @@ def fence_shared_operands(body: Body, brought: set[Buffer], threads: int, target
     def visit(statements: Body) -> Body:
         out: list[Stmt] = []
         for s in statements:
-            s = map_children(s, visit)
+            s = s if isinstance(s, Parallel) else map_children(s, visit)
             if starts_wgmma(s, threads, target):
                 assert isinstance(s, TileOp)
                 s = replace(s, args={**s.args, "fenced": True})
