@@ -21,17 +21,24 @@ class Fold:
 
 
 def folds(snapshot: Snapshot) -> list[Fold]:
+    source = snapshot.source
     found: set[Fold] = set()
-    tree = snapshot.source.tree
-    for node in ast.walk(tree):
+    for statement in source.tree.body:
+        found.update(source.remembered("folds", statement, lambda s=statement: _of_statement(s)))  # type: ignore[misc]
+    found.update(_imports(source.tree))
+    found.update(_comments(source.lines))
+    return sorted((f for f in found if f.last > f.first), key=lambda f: (f.first, -f.last))
+
+
+def _of_statement(statement: ast.stmt) -> set[Fold]:
+    found: set[Fold] = set()
+    for node in ast.walk(statement):
         if isinstance(node, (ast.stmt, ast.ExceptHandler)):
             found.update(_bodies(node))
         if isinstance(node, (ast.Call, ast.Dict, ast.List, ast.Tuple, ast.Set)) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
             if (node.end_lineno or 0) > node.lineno:
                 found.add(Fold(node.lineno, node.end_lineno or node.lineno, "comment" if isinstance(node, ast.Constant) else ""))
-    found.update(_imports(tree))
-    found.update(_comments(snapshot.source.lines))
-    return sorted((f for f in found if f.last > f.first), key=lambda f: (f.first, -f.last))
+    return found
 
 
 def _bodies(node: ast.AST) -> list[Fold]:

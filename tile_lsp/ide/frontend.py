@@ -26,7 +26,8 @@ def instantiate(analysis: Any, kernel: Any, instance: Any, trail: Any = None) ->
     return evaluate.instantiate(analysis, kernel, instance, trail)
 
 
-def check(analysis: Any, environment: Environment, preferences: Preferences, programs: Any, cache: DiagnosticCache) -> list[Any]:
+def check(analysis: Any, environment: Environment, preferences: Preferences, programs: Any, cache: DiagnosticCache,
+          dependencies: dict[str, Any]) -> list[Any]:
     """The checker's verdict. A Python file without any trace of TileLang is none of our business, not even its syntax."""
     from tilec.check.checker import check_analysis
     from tilec.check.settings import Settings
@@ -37,7 +38,6 @@ def check(analysis: Any, environment: Environment, preferences: Preferences, pro
     settings = Settings(frozenset(preferences.select), frozenset(preferences.ignore), dict(preferences.severities),
                         extend=frozenset(preferences.extend_select))
     targets = [chips.find(t) for t in environment.targets]
-    dependencies = cache.dependencies(analysis.source, analysis.kernels)
     taken = {name: _taken(cache, analysis.source, key, used) for name, (key, used) in dependencies.items()}
     fresh = [k for k in analysis.kernels if taken.get(k.qualname) is None]
     found = check_analysis(replace(analysis, kernels=fresh), targets, environment.api, settings, programs=programs,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,6 +47,7 @@ class DiagnosticCache:
         self.source: SourceFile | None = None
         self._entries: dict[tuple[Any, ...], _Entry] = {}
         self._statements: dict[str, Statement] = {}
+        self._traces: OrderedDict[tuple[Any, ...], tuple[ast.AST, Any]] = OrderedDict()
 
     def dependencies(self, source: SourceFile, kernels: Iterable[Any]) -> dict[str, tuple[tuple[Any, ...], list[Statement]]]:
         """For each kernel: the key of everything its diagnostics depend on, and those statements."""
@@ -65,6 +67,22 @@ class DiagnosticCache:
             key = (kernel.qualname, tuple((i.origin, i.text) for i in kernel.instances), tuple(s.text for s in used))
             found[kernel.qualname] = (key, used)
         return found
+
+    def trace(self, kind: str, kernel: Any, instance: str, depends: tuple[tuple[Any, ...], list[Statement]] | None, make: Callable[[], Any]) -> Any:
+        """What tracing a kernel gave (its program, its names' values), taken over from an earlier text where neither the
+        statements it depends on nor their places have changed: both hold syntax nodes and lines."""
+        if depends is None:
+            return make()
+        key = (kind, instance, depends[0], tuple(s.first for s in depends[1]))
+        known = self._traces.get(key)
+        if known is not None and known[0] is kernel.node:
+            self._traces.move_to_end(key)
+            return known[1]
+        made = make()
+        self._traces[key] = (kernel.node, made)
+        while len(self._traces) > _MOST:
+            self._traces.popitem(last=False)
+        return made
 
     def _statement(self, source: SourceFile, node: ast.stmt) -> Statement:
         first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])

@@ -4,7 +4,9 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilec.source.file import SourceFile
 from tilec.source.span import Span
@@ -50,18 +52,156 @@ class Scope:
         return None
 
 
+# What happens to names in a statement, in order: (what, ...). Scopes open and close like brackets.
+_BIND, _BIND_OUTSIDE, _USE, _DECLARE, _ENTER, _LEAVE, _CALL = range(7)
+_Event = tuple[Any, ...]
+
+
+class _Collector:
+    """The events of one top-level statement; they do not depend on the rest of the file."""
+
+    def __init__(self, source: SourceFile):
+        self._source = source
+        self.events: list[_Event] = []
+
+    def visit(self, node: ast.AST) -> None:
+        visitor = _VISITORS.get(type(node))
+        if visitor is not None:
+            visitor(self, node)
+        else:
+            for child in ast.iter_child_nodes(node):
+                self.visit(child)
+
+    def _each(self, nodes: Any) -> None:
+        for node in nodes:
+            if node is not None:
+                self.visit(node)
+
+    def _scope(self, kind: str, node: ast.AST) -> None:
+        self.events.append((_ENTER, kind, node))
+
+    def _bind(self, name: str, span: Span, kind: str, node: ast.AST) -> None:
+        self.events.append((_BIND, name, span, kind, node))
+
+    def _name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self.events.append((_USE, node.id, self._source.span(node)))
+        else:
+            self._bind(node.id, self._source.span(node), "variable", node)
+
+    def _named_expression(self, node: ast.NamedExpr) -> None:
+        self.events.append((_BIND_OUTSIDE, node.target.id, self._source.span(node.target), "variable", node.target))
+        self.visit(node.value)
+
+    def _declaration(self, node: ast.Global | ast.Nonlocal) -> None:
+        text, line = self._source.lines[node.lineno - 1], node.lineno
+        for name in node.names:
+            match = re.search(rf"\b{re.escape(name)}\b", text)
+            place = Span(self._source.path, line, match.start() + 1, line, match.end() + 1) if match else None
+            self.events.append((_DECLARE, name, "global" if isinstance(node, ast.Global) else "nonlocal", place))
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self._bind(node.name, self._source.name_span(node), "function", node)
+        self._each(node.decorator_list)
+        self._outside_of(node.args)
+        self._each([node.returns])
+        self._scope("function", node)
+        self._parameters(node.args)
+        self._each(node.body)
+        self.events.append((_LEAVE,))
+
+    def _lambda(self, node: ast.Lambda) -> None:
+        self._outside_of(node.args)
+        self._scope("function", node)
+        self._parameters(node.args)
+        self.visit(node.body)
+        self.events.append((_LEAVE,))
+
+    def _class(self, node: ast.ClassDef) -> None:
+        self._bind(node.name, self._source.name_span(node), "class", node)
+        self._each((*node.decorator_list, *node.bases, *(k.value for k in node.keywords)))
+        self._scope("class", node)
+        self._each(node.body)
+        self.events.append((_LEAVE,))
+
+    def _outside_of(self, args: ast.arguments) -> None:
+        """Defaults and annotations belong to the scope around the function."""
+        self._each((*args.defaults, *args.kw_defaults))
+        self._each(a.annotation for a in _all_of(args))
+
+    def _parameters(self, args: ast.arguments) -> None:
+        for a in _all_of(args):
+            start = self._source.span(a)
+            self._bind(a.arg, Span(start.path, start.line, start.column, start.line, start.column + len(a.arg)), "parameter", a)
+
+    def _comprehension(self, node: Any) -> None:
+        self.visit(node.generators[0].iter)
+        self._scope("comprehension", node)
+        for index, generator in enumerate(node.generators):
+            if index:
+                self.visit(generator.iter)
+            self.visit(generator.target)
+            self._each(generator.ifs)
+        self._each(getattr(node, name, None) for name in ("elt", "key", "value"))
+        self.events.append((_LEAVE,))
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for alias in node.names:
+            if alias.name == "*":
+                continue
+            name = alias.asname or (alias.name.split(".")[0] if isinstance(node, ast.Import) else alias.name)
+            whole = self._source.span(alias)
+            if alias.asname:
+                span = Span(whole.path, whole.end_line, whole.end_column - len(name), whole.end_line, whole.end_column)
+            else:
+                span = Span(whole.path, whole.line, whole.column, whole.line, whole.column + len(name))
+            self._bind(name, span, "import", alias)
+
+    def _handler(self, node: ast.ExceptHandler) -> None:
+        if node.name:
+            match = re.search(rf"\bas\s+({re.escape(node.name)})\b", self._source.lines[node.lineno - 1])
+            if match:
+                self._bind(node.name, Span(self._source.path, node.lineno, match.start(1) + 1, node.lineno, match.end(1) + 1), "variable", node)
+        for child in ast.iter_child_nodes(node):
+            self.visit(child)
+
+    def _call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name) and any(k.arg for k in node.keywords):
+            self.events.append((_CALL, node))
+        for child in ast.iter_child_nodes(node):
+            self.visit(child)
+
+
+_VISITORS: dict[type, Any] = {
+    ast.Name: _Collector._name, ast.NamedExpr: _Collector._named_expression, ast.Global: _Collector._declaration, ast.Nonlocal: _Collector._declaration,
+    ast.FunctionDef: _Collector._function, ast.AsyncFunctionDef: _Collector._function, ast.Lambda: _Collector._lambda, ast.ClassDef: _Collector._class,
+    ast.Import: _Collector._import, ast.ImportFrom: _Collector._import, ast.ExceptHandler: _Collector._handler, ast.Call: _Collector._call,
+    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _Collector._comprehension),
+}
+
+
+def _all_of(args: ast.arguments) -> Iterator[ast.arg]:
+    yield from (*args.posonlyargs, *args.args, *([args.vararg] if args.vararg else []), *args.kwonlyargs, *([args.kwarg] if args.kwarg else []))
+
+
+def _events(source: SourceFile, statement: ast.stmt) -> list[_Event]:
+    collector = _Collector(source)
+    collector.visit(statement)
+    return collector.events
+
+
 class Names:
-    """The variables of a file."""
+    """The variables of a file. What a statement does with names is kept as long as an edit does not touch it."""
 
     def __init__(self, source: SourceFile):
         self._source = source
         self._uses: list[tuple[Scope, str, Span]] = []
-        self._keywords: list[tuple[Scope, ast.Call]] = []
+        self._calls: list[tuple[Scope, ast.Call]] = []
         self._functions: dict[ast.AST, Scope] = {}
         self._scopes: list[Scope] = []
         self.module = self._enter("module", None, source.tree)
         for statement in source.tree.body:
-            self._visit(statement, self.module)
+            self._replay(source.remembered("name events", statement, lambda s=statement: _events(source, s)))  # type: ignore[misc]
         self.bindings: list[Binding] = []
         self._resolve()
         self._places = sorted(((p.line, p.column, p.end_column, b) for b in self.bindings for p in b.places), key=lambda t: t[:3])
@@ -88,12 +228,34 @@ class Names:
                 best, size = scope, last - first
         return best
 
-    def scope_of(self, function: ast.AST) -> Scope | None:
-        return self._functions.get(function)
-
     # -- binding ---------------------------------------------------------------------------------------------------------
+    def _replay(self, events: list[_Event]) -> None:
+        scope = self.module
+        for event in events:
+            what = event[0]
+            if what == _USE:
+                self._uses.append((scope, event[1], event[2]))
+            elif what == _BIND:
+                self._bind(scope, *event[1:])
+            elif what == _ENTER:
+                scope = self._enter(event[1], scope, event[2])
+            elif what == _LEAVE:
+                assert scope.parent is not None
+                scope = scope.parent
+            elif what == _CALL:
+                self._calls.append((scope, event[1]))
+            elif what == _BIND_OUTSIDE:
+                target = scope
+                while target.kind == "comprehension" and target.parent is not None:
+                    target = target.parent
+                self._bind(target, *event[1:])
+            else:
+                scope.elsewhere[event[1]] = event[2]
+                if event[3] is not None:
+                    self._uses.append((scope, event[1], event[3]))
+
     def _bind(self, scope: Scope, name: str, span: Span, kind: str, node: ast.AST) -> None:
-        target = self._target(scope, name)
+        target = self._target(scope, name) if scope.elsewhere else scope
         found = target.names.get(name)
         if found is None:
             found = target.names[name] = Binding(name, target, kind, node)
@@ -110,70 +272,6 @@ class Names:
             return outer or scope
         return scope
 
-    def _visit(self, node: ast.AST, scope: Scope) -> None:
-        visitor = getattr(self, f"_visit_{type(node).__name__}", None)
-        if visitor is not None:
-            visitor(node, scope)
-        else:
-            self._children(node, scope)
-
-    def _children(self, node: ast.AST, scope: Scope) -> None:
-        for child in ast.iter_child_nodes(node):
-            self._visit(child, scope)
-
-    def _visit_Name(self, node: ast.Name, scope: Scope) -> None:
-        if isinstance(node.ctx, ast.Load):
-            self._uses.append((scope, node.id, self._source.span(node)))
-        else:
-            self._bind(scope, node.id, self._source.span(node), "variable", node)
-
-    def _visit_NamedExpr(self, node: ast.NamedExpr, scope: Scope) -> None:
-        target = scope
-        while target.kind == "comprehension" and target.parent is not None:
-            target = target.parent
-        self._bind(target, node.target.id, self._source.span(node.target), "variable", node.target)
-        self._visit(node.value, scope)
-
-    def _visit_Global(self, node: ast.Global, scope: Scope) -> None:
-        self._declare(node, scope, "global")
-
-    def _visit_Nonlocal(self, node: ast.Nonlocal, scope: Scope) -> None:
-        self._declare(node, scope, "nonlocal")
-
-    def _declare(self, node: ast.Global | ast.Nonlocal, scope: Scope, how: str) -> None:
-        text, line = self._source.lines[node.lineno - 1], node.lineno
-        for name in node.names:
-            scope.elsewhere[name] = how
-            match = re.search(rf"\b{re.escape(name)}\b", text)
-            if match:
-                self._uses.append((scope, name, Span(self._source.path, line, match.start() + 1, line, match.end() + 1)))
-
-    def _visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
-        self._bind(scope, node.name, self._source.name_span(node), "function", node)
-        for outside in (*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d), *([node.returns] if node.returns else [])):
-            self._visit(outside, scope)
-        inner = self._enter("function", scope, node)
-        self._arguments(node.args, inner, scope)
-        for statement in node.body:
-            self._visit(statement, inner)
-
-    _visit_AsyncFunctionDef = _visit_FunctionDef
-
-    def _visit_Lambda(self, node: ast.Lambda, scope: Scope) -> None:
-        for default in (*node.args.defaults, *(d for d in node.args.kw_defaults if d)):
-            self._visit(default, scope)
-        inner = self._enter("function", scope, node)
-        self._arguments(node.args, inner, scope)
-        self._visit(node.body, inner)
-
-    def _visit_ClassDef(self, node: ast.ClassDef, scope: Scope) -> None:
-        self._bind(scope, node.name, self._source.name_span(node), "class", node)
-        for outside in (*node.decorator_list, *node.bases, *(k.value for k in node.keywords)):
-            self._visit(outside, scope)
-        inner = self._enter("class", scope, node)
-        for statement in node.body:
-            self._visit(statement, inner)
-
     def _enter(self, kind: str, parent: Scope | None, node: ast.AST) -> Scope:
         made = Scope(kind, parent, node)
         self._scopes.append(made)
@@ -181,64 +279,13 @@ class Names:
             self._functions[node] = made
         return made
 
-    def _arguments(self, args: ast.arguments, inner: Scope, outer: Scope) -> None:
-        for a in (*args.posonlyargs, *args.args, *([args.vararg] if args.vararg else []), *args.kwonlyargs, *([args.kwarg] if args.kwarg else [])):
-            start = self._source.span(a)
-            self._bind(inner, a.arg, Span(start.path, start.line, start.column, start.line, start.column + len(a.arg)), "parameter", a)
-            if a.annotation is not None:
-                self._visit(a.annotation, outer)
-
-    def _visit_comprehension_like(self, node: ast.AST, scope: Scope) -> None:
-        inner = self._enter("comprehension", scope, node)
-        for index, generator in enumerate(node.generators):  # type: ignore[attr-defined]
-            self._visit(generator.iter, scope if index == 0 else inner)
-            self._visit(generator.target, inner)
-            for condition in generator.ifs:
-                self._visit(condition, inner)
-        for name in ("elt", "key", "value"):
-            value = getattr(node, name, None)
-            if value is not None:
-                self._visit(value, inner)
-
-    _visit_ListComp = _visit_SetComp = _visit_DictComp = _visit_GeneratorExp = _visit_comprehension_like
-
-    def _visit_Import(self, node: ast.Import, scope: Scope) -> None:
-        for alias in node.names:
-            self._alias(alias, alias.asname or alias.name.split(".")[0], scope)
-
-    def _visit_ImportFrom(self, node: ast.ImportFrom, scope: Scope) -> None:
-        for alias in node.names:
-            if alias.name != "*":
-                self._alias(alias, alias.asname or alias.name, scope)
-
-    def _alias(self, alias: ast.alias, name: str, scope: Scope) -> None:
-        whole = self._source.span(alias)
-        if alias.asname:
-            span = Span(whole.path, whole.end_line, whole.end_column - len(name), whole.end_line, whole.end_column)
-        else:
-            span = Span(whole.path, whole.line, whole.column, whole.line, whole.column + len(name))
-        self._bind(scope, name, span, "import", alias)
-
-    def _visit_ExceptHandler(self, node: ast.ExceptHandler, scope: Scope) -> None:
-        if node.name:
-            text = self._source.lines[node.lineno - 1]
-            match = re.search(rf"\bas\s+({re.escape(node.name)})\b", text)
-            if match:
-                self._bind(scope, node.name, Span(self._source.path, node.lineno, match.start(1) + 1, node.lineno, match.end(1) + 1), "variable", node)
-        self._children(node, scope)
-
-    def _visit_Call(self, node: ast.Call, scope: Scope) -> None:
-        if any(k.arg for k in node.keywords):
-            self._keywords.append((scope, node))
-        self._children(node, scope)
-
     # -- resolving ---------------------------------------------------------------------------------------------------------
     def _resolve(self) -> None:
         for scope, name, span in self._uses:
             binding = scope.lookup(name)
             if binding is not None:
                 binding.places.append(span)
-        for scope, call in self._keywords:
+        for scope, call in self._calls:
             self._keyword_places(scope, call)
         self._directive_places()
         for scope in self._scopes:

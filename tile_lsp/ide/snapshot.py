@@ -40,6 +40,7 @@ class Snapshot:
         self._trails: dict[tuple[str, str], Trail] = {}
         self._diagnostics: list[Any] | None = None
         self._names: Names | None = None
+        self._dependencies: dict[str, Any] | None = None
 
     @property
     def names(self) -> Names:
@@ -68,7 +69,7 @@ class Snapshot:
             if self._diagnostics is None:
                 analysis = self.analysis
                 self.check_cancelled()
-                self._diagnostics = frontend.check(analysis, self.environment, self.preferences, self.program, self._cache)
+                self._diagnostics = frontend.check(analysis, self.environment, self.preferences, self.program, self._cache, self.dependencies)
             return self._diagnostics
 
     def program(self, kernel: Any, instance: Any) -> TileProgram | None:
@@ -77,7 +78,8 @@ class Snapshot:
         with self._lock:
             if key not in self._programs:
                 self.check_cancelled()
-                self._programs[key] = frontend.instantiate(self.analysis, kernel, instance)
+                self._programs[key] = self._cache.trace("program", kernel, key[1], self.dependencies.get(kernel.qualname),
+                                                        lambda: frontend.instantiate(self.analysis, kernel, instance))
             return self._programs[key]
 
     def trail(self, kernel: Any, instance: Any) -> Trail:
@@ -86,9 +88,21 @@ class Snapshot:
         with self._lock:
             if key not in self._trails:
                 self.check_cancelled()
-                trail = self._trails[key] = Trail()
-                frontend.instantiate(self.analysis, kernel, instance, trail)
+                self._trails[key] = self._cache.trace("trail", kernel, key[1], self.dependencies.get(kernel.qualname), lambda: self._traced(kernel, instance))
             return self._trails[key]
+
+    def _traced(self, kernel: Any, instance: Any) -> Trail:
+        trail = Trail()
+        frontend.instantiate(self.analysis, kernel, instance, trail)
+        return trail
+
+    @property
+    def dependencies(self) -> dict[str, Any]:
+        """What each kernel depends on, by its qualified name."""
+        with self._lock:
+            if self._dependencies is None:
+                self._dependencies = self._cache.dependencies(self.source, self.analysis.kernels)
+            return self._dependencies
 
     def arguments(self, kernel: Any, instance: Any) -> dict[str, Any]:
         """The values of a kernel's own parameters at an instance."""
