@@ -194,6 +194,8 @@ def _unaryop(ev: Evaluator, node: ast.UnaryOp, scope: Scope) -> Any:
     if isinstance(value, (Buffer, Region)) and isinstance(node.op, (ast.USub, ast.Invert)):
         operands.check_buffer_operand(ev, value, value, node)
     if isinstance(node.op, ast.Not):
+        if ev.builder is not None and is_tile_condition(ev, value, node.operand):
+            return unknown("not")
         known = truth(ev, value)
         return derived("not", value) if known is None else not known
     try:
@@ -229,6 +231,8 @@ def _boolop(ev: Evaluator, node: ast.BoolOp, scope: Scope) -> Any:
     result: Any = None
     for i, part in enumerate(node.values):
         value = scalar_operand(_lazily(ev, part, scope) if i > 0 and is_device(result) else evaluate(ev, part, scope))
+        if ev.builder is not None and is_tile_condition(ev, value, part):
+            return unknown(name)
         if i == 0:
             result = value
         elif is_device(result) or is_device(value):
@@ -367,8 +371,6 @@ def _membership(left: Any, right: Any, negate: bool) -> Any:
 def _ifexp(ev: Evaluator, node: ast.IfExp, scope: Scope) -> Any:
     tested = evaluate(ev, node.test, scope)
     if isinstance(tested, Buffer) and ev.builder is not None:
-        from .tile.branches import is_tile_condition
-
         if is_tile_condition(ev, tested, node.test):
             return unknown("condition")
     cond = scalar_operand(tested)
@@ -518,4 +520,5 @@ from .python import torch_model  # noqa: E402
 from .python.builtins import BUILTINS, is_python_builtin  # noqa: E402
 from .subscripts import get_item  # noqa: E402
 from .tile import launch, operands, stored  # noqa: E402
+from .tile.branches import is_tile_condition  # noqa: E402
 from .tile.elements import as_scalar  # noqa: E402

@@ -5,7 +5,8 @@ import math
 from typing import Any
 
 from ...ir import dtypes
-from ..values import DType, HostTensor, Module, Native, dtype_name, hardware, is_unknown, plain, unknown
+from ...ir.buffer import Buffer, Region
+from ..values import DType, HostTensor, Module, Native, Reference, dtype_name, hardware, is_device, is_unknown, plain, unknown
 from . import torch_methods as methods
 from . import torch_shapes as shapes
 from .torch_methods import tensor_attribute
@@ -73,9 +74,17 @@ def _base_class(name: str) -> Any:
 def _as_method(ev: Any, name: str, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
     """``torch.f(x, ...)`` is ``x.f(...)``."""
     first = args[0] if args else kwargs.get("input")
+    if ev.builder is not None and node is not None:
+        _check_host(ev, name, args, node)
     if not isinstance(first, HostTensor):
         return unknown(f"torch.{name}")
     return ev.call(tensor_attribute(first, name), args[1:], {k: v for k, v in kwargs.items() if k != "input"}, None)
+
+
+def _check_host(ev: Any, name: str, args: list[Any], node: Any) -> None:
+    """torch computes tensors of the host, not what a kernel computes."""
+    if any(isinstance(a, (Buffer, Region, Reference)) or is_device(a) for a in args):
+        ev.problem("python-builtin", f"torch's {name}() cannot compute a device value; write it with the language's own functions and operators", node)
 
 
 def _dtype(kwargs: dict[str, Any], default: str) -> str:
