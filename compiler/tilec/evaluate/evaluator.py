@@ -24,6 +24,10 @@ class Stop(Exception):
     """The evaluation has used up its steps or time: what it would still have found is unknown."""
 
 
+class Declared(Exception):
+    """A kernel's launch begins, and all that was wanted of the trace is what stands before it."""
+
+
 class ReturnSignal(Exception):
     def __init__(self, value: Any):
         self.value = value

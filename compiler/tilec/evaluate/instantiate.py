@@ -11,7 +11,7 @@ from .blocks import statements_within
 from .calls import PRIM_FUNC_CALL
 from .coverage import gap
 from .definitions import KernelDefinition, KernelInstance
-from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal, Stop
+from .evaluator import BreakSignal, ContinueSignal, Declared, Evaluator, Raised, ReturnSignal, Stop
 from .functions import bind_arguments, run_function
 from .module import ModuleAnalysis
 from .scope import Scope
@@ -211,9 +211,9 @@ def _take(ev: Evaluator, builder: Builder, program: TileProgram) -> None:
 
 # -- eager ----------------------------------------------------------------------------------------------------------------------
 def _trace_eager(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstance, program: TileProgram) -> None:
-    """Twice, as TileLang does: T.const values follow from the tensors' shapes once those are declared."""
+    """Twice, as TileLang does: T.const values follow from the tensors' shapes once those are declared, before the launch."""
     constants = {k: v for k, v in instance.kwargs.items() if k not in kernel.parameters}
-    builder = _trace_eager_once(ev, kernel, instance, constants)
+    builder = _trace_eager_once(ev, kernel, instance, constants, is_probe=True)
     if builder.solved:
         ev.problems.clear()
         builder = _trace_eager_once(ev, kernel, instance, {**builder.solved, **constants})
@@ -221,9 +221,10 @@ def _trace_eager(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstan
     _check_eager(ev, kernel, instance, builder, program)
 
 
-def _trace_eager_once(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstance, constants: dict[str, Any]) -> Builder:
+def _trace_eager_once(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstance, constants: dict[str, Any], is_probe: bool = False) -> Builder:
     function = instance.function
     builder = Builder("eager")
+    builder.is_probe = is_probe
     builder.const_values.update(constants)
     kwargs = {k: v for k, v in instance.kwargs.items() if k in kernel.parameters}
     values, _ = bind_arguments(function, instance.args, kwargs)
@@ -236,6 +237,8 @@ def _trace_eager_once(ev: Evaluator, kernel: KernelDefinition, instance: KernelI
     try:
         _declare_annotated(ev, function, scope, values)
         _run_body(ev, function, scope)
+    except Declared:
+        pass
     finally:
         ev.source = outer
         finish(ev)

@@ -9,7 +9,7 @@ from ...ir.build import const, lift
 from ...ir.expr import Expr, Var
 from ...ir.stmt import If, Launch, TileOp, While
 from ...source.nodes import walk
-from ..evaluator import Evaluator
+from ..evaluator import Declared, Evaluator
 from ..expressions import scalar_operand
 from ..scope import Scope
 from ..values import LaunchValue, LoopValue, is_unknown, plain, unknown
@@ -91,6 +91,8 @@ def begin_launch(ev: Evaluator, value: LaunchValue) -> Any:
     """Open the launch; the value of ``as``."""
     builder = ev.builder
     assert builder is not None
+    if builder.is_probe and builder.solved:
+        raise Declared
     if builder.launch is not None:
         ev.problem("kernel-nested", "T.Kernel inside T.Kernel: a kernel launch cannot contain another", value.span)
     names = ("bx", "by", "bz")
