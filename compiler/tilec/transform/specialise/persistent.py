@@ -5,6 +5,7 @@ their values. Blocks are independent of each other, so neither their number nor 
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from ...ir.build import const, const_int
@@ -25,15 +26,11 @@ _MOST_TILES = 2**30
 
 def stays(s: Launch, plan: LaunchPlan, shared_bytes: int, blocks: int, target: Target) -> str:
     """"" if blocks are to stay, else why not. ``blocks``: how many run on a multiprocessor at once."""
-    tiles = 1
-    for e in s.grid:
-        extent = const_int(e)
-        if extent is None:
-            return "the number of blocks is not constant"
-        tiles *= extent
+    extents = [const_int(e) for e in s.grid]
+    tiles = math.prod(e for e in extents if e is not None)
     if any(isinstance(x, While) for x in walk_statements(s.body)):
         return "blocks may wait for each other (T.While)"
-    if tiles <= blocks * target.sm_count or tiles > _MOST_TILES:
+    if (None not in extents and tiles <= blocks * target.sm_count) or tiles > _MOST_TILES:
         return "all blocks run at once"
     if shared_bytes + 1024 > target.shared_bytes:
         return "its tiles share memory with each other"
