@@ -82,6 +82,19 @@ def test_lowered_part_names_the_mechanism_and_quotes_the_lines():
     assert "asm volatile" in text and "y = 1" not in text
 
 
+def test_lowered_part_tells_why_nothing_better_was_chosen():
+    from tile_lsp.ide.lowering import answer
+
+    request = {"path": "matmul.py", "text": MATMUL, "target": "sm_90a", "stage": "cuda"}
+    made = answer(request)
+    line = place(MATMUL, "T.gemm")[0]
+    told = [text for where, text in made["facts"]["decisions"] if where == line]
+    assert len(told) == 1 and told[0].startswith("T.gemm: ")
+    view = LoweredView("matmul", "", "sm_90a", "cuda", made["text"], tuple(map(tuple, made["lines"])), made["facts"])
+    assert f"\n- {told[0]}" in hover.lowered_markdown(hover.LoweringQuestion("matmul", "", line, line), [view])
+    assert told[0] not in hover.lowered_markdown(hover.LoweringQuestion("matmul", "", line - 1, line - 1), [view])
+
+
 def test_mechanisms_are_found_behind_helper_functions():
     cuda = ("__device__ __forceinline__ void mma_16816(float* c) {\n  asm volatile(\"mma.sync.aligned\");\n}\n"
             "__global__ void k() {\n  mma_16816(c);\n}\n")

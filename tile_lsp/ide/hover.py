@@ -175,7 +175,8 @@ def lowered_markdown(question: LoweringQuestion, views: list[LoweredView], links
             continue
         if view.stage == "cuda":
             words = mechanisms("\n".join(_with_helpers(view.text, lines)))
-            parts.insert(0, f"**lowers to** ({view.target}): {'; '.join(words)}" if words else f"**lowers to** ({view.target})")
+            chosen = "".join(f"\n- {text}" for line, text in view.facts.get("decisions") or () if question.first_line <= line <= question.last_line)
+            parts.insert(0, (f"**lowers to** ({view.target}): {'; '.join(words)}" if words else f"**lowers to** ({view.target})") + chosen)
         parts.append(f"**{_STAGE_NAMES.get(view.stage, view.stage)}**\n" + _code("cpp" if view.stage == "cuda" else "python", dedent(lines)))
     return "\n\n".join(parts)
 

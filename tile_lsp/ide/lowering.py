@@ -171,7 +171,12 @@ def facts_of(artifact: Any) -> dict[str, Any]:
     return {"grid": launch.get("grid"), "threads": launch.get("threads"), "shared_bytes": launch.get("shared_bytes"),
             "shared_buffers": _shared_buffers(artifact.thread_program), "pipelines": _pipelines(artifact.program),
             "tmem_columns": facts.get("tmem_columns"), "registers": resources.get("registers"), "spills": resources.get("spill_bytes"),
-            "notes": facts.get("notes") or []}
+            "notes": facts.get("notes") or [], "decisions": _decisions(artifact)}
+
+
+def _decisions(artifact: Any) -> list[list[Any]]:
+    """(line, what was chosen for it and why nothing better)."""
+    return [[d.span.outermost().line, d.text()] for d in artifact.decisions() if d.span is not None]
 
 
 def _shared_buffers(program: TileProgram) -> list[list[Any]]:

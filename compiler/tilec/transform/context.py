@@ -22,9 +22,11 @@ class Decision:
     mechanism: str
     reason: str = ""
 
+    def text(self) -> str:
+        return f"{self.what}: {self.mechanism}" + (f" ({self.reason})" if self.reason else "")
+
     def __str__(self) -> str:
-        place = f"line {self.span.line}: " if self.span is not None else ""
-        return f"{place}{self.what}: {self.mechanism}" + (f" ({self.reason})" if self.reason else "")
+        return (f"line {self.span.line}: " if self.span is not None else "") + self.text()
 
 
 @dataclass
