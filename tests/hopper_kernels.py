@@ -15,24 +15,28 @@ class _Language:
 T = _Language()
 
 
-def product(M, N, K, block_M=128, block_N=128, block_K=64, stages=3, threads=256, dtype="float16", out="float16", trans_B=False, disable_tma=False, swizzle=0):
+def product(M, N, K, block_M=128, block_N=128, block_K=64, stages=3, threads=256, dtype="float16", out="float16", trans_B=False, disable_tma=False, swizzle=0,
+            trans_A=False, policy="Square", sums="float32"):
     """C = A @ B, tile by tile."""
     @T.prim_func
-    def main(A: T.Tensor((M, K), dtype), B: T.Tensor((N, K) if trans_B else (K, N), dtype), C: T.Tensor((M, N), out)):
+    def main(A: T.Tensor((K, M) if trans_A else (M, K), dtype), B: T.Tensor((N, K) if trans_B else (K, N), dtype), C: T.Tensor((M, N), out)):
         with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
-            a = T.alloc_shared((block_M, block_K), dtype)
+            a = T.alloc_shared((block_K, block_M) if trans_A else (block_M, block_K), dtype)
             b = T.alloc_shared((block_N, block_K) if trans_B else (block_K, block_N), dtype)
-            c = T.alloc_fragment((block_M, block_N), "float32")
+            c = T.alloc_fragment((block_M, block_N), sums)
             if swizzle:
                 T.use_swizzle(swizzle)
             T.clear(c)
             for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=stages):
-                T.copy(A[by * block_M, k * block_K], a, disable_tma=disable_tma)
+                if trans_A:
+                    T.copy(A[k * block_K, by * block_M], a)
+                else:
+                    T.copy(A[by * block_M, k * block_K], a, disable_tma=disable_tma)
                 if trans_B:
                     T.copy(B[bx * block_N, k * block_K], b)
                 else:
                     T.copy(B[k * block_K, bx * block_N], b)
-                T.gemm(a, b, c, transpose_B=trans_B)
+                T.gemm(a, b, c, transpose_A=trans_A, transpose_B=trans_B, policy=getattr(T.GemmWarpPolicy, policy))
             T.copy(c, C[by * block_M, bx * block_N])
 
     return main

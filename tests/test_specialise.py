@@ -84,6 +84,16 @@ def test_what_the_copy_engine_cannot_do_is_done_as_before_and_the_reason_is_told
     assert "cp.async.bulk" not in t and ("cp.async" in t or "__syncthreads" in t)
 
 
+@pytest.mark.parametrize("setting", ["tl.disable_warp_specialized", "tl.disable_tma_lower"])
+def test_settings_that_forbid_it_are_heeded(setting):
+    from tilec.jit import compile
+
+    made = compile(kernels.product(512, 512, 512), target="sm_90a", pass_configs={setting: True}).artifact
+    assert "cp.async.bulk" not in made.text("cuda") and f"pass_configs set {setting}" in " ".join(map(str, made.decisions()))
+    kept = compile(kernels.product(512, 512, 512), target="sm_90a", pass_configs={setting: False}).artifact
+    assert "cp.async.bulk" in kept.text("cuda")
+
+
 def _with_statement(statement):
     @T.prim_func
     def main(A: T.Tensor((512, 512), "float16"), B: T.Tensor((512, 128), "float16"), C: T.Tensor((512, 128), "float32"), L: T.Tensor((4,), "int32")):
@@ -134,6 +144,11 @@ CASES = {
     "product": kernels.product(512, 512, 512), "wide": kernels.product(4096, 4096, 512, block_N=256), "K-major": kernels.product(500, 504, 512, trans_B=True, out="float32"),
     "one warpgroup": kernels.product(512, 512, 512, threads=128), "again": kernels.persistent(1024, 1024, 256), "attention": kernels.attention(1, 2, 256, 64, False),
     "causal": kernels.attention(2, 2, 512, 128, True, 128, 128, 2, 256), "shared values": kernels.shared_values(512, 4, 128),
+    "A along M": kernels.product(512, 576, 448, trans_A=True), "columns split": kernels.product(512, 576, 448, policy="FullCol"),
+    "narrow": kernels.product(512, 576, 448, block_N=24, trans_B=True), "warps": kernels.product(512, 576, 448, block_M=32, threads=128),
+    "bytes": kernels.product(256, 384, 512, dtype="int8", sums="int32", out="int32", trans_B=True, block_K=128),
+    "eight bits": kernels.product(256, 384, 512, dtype="float8_e4m3fn", out="float32", trans_B=True, block_K=128),
+    "single": kernels.product(256, 128, 256, dtype="float32", out="float32", trans_B=True, block_K=32),
     "three warpgroups": kernels.product(768, 512, 512, block_M=192, threads=384),
 }
 

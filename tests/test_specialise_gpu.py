@@ -40,6 +40,40 @@ def test_products(M, N, K, options, dtype):
     torch.testing.assert_close(product(a, b, **options).double(), wide, rtol=2e-2, atol=2e-2 * K**0.5)
 
 
+@pytest.mark.parametrize("options", [
+    {"trans_A": True}, {"trans_A": True, "trans_B": True, "block_M": 64, "threads": 128}, {"policy": "FullCol"}, {"policy": "FullCol", "trans_B": True, "block_M": 64},
+    {"trans_A": True, "policy": "FullRow", "block_K": 32}, {"block_N": 24, "trans_B": True}, {"block_M": 32, "threads": 128}, {"block_N": 192}, {"block_M": 32, "block_K": 32, "threads": 128},
+], ids=str)
+def test_products_of_other_orders_and_splits(options):
+    torch.manual_seed(0)
+    M, N, K = 512, 576, 448
+    a = torch.randn((K, M) if options.get("trans_A") else (M, K), device="cuda").half()
+    b = torch.randn((N, K) if options.get("trans_B") else (K, N), device="cuda").half()
+    wanted = (a.double().T if options.get("trans_A") else a.double()) @ (b.double().T if options.get("trans_B") else b.double())
+    kernel = compile(kernels.product(M, N, K, **options), out_idx=-1, target="sm_90a")
+    assert "copying warp" in " ".join(map(str, kernel.artifact.decisions()))
+    torch.testing.assert_close(kernel(a, b).double(), wanted, rtol=2e-2, atol=0.3)
+
+
+def test_products_of_bytes():
+    a = torch.randint(-9, 9, (256, 512), device="cuda", dtype=torch.int8)
+    b = torch.randint(-9, 9, (384, 512), device="cuda", dtype=torch.int8)
+    kernel = compile(kernels.product(256, 384, 512, dtype="int8", sums="int32", out="int32", trans_B=True, block_K=128), out_idx=-1, target="sm_90a")
+    assert torch.equal(kernel(a, b).cpu(), (a.cpu().int() @ b.cpu().int().T))
+
+
+def test_products_of_eight_bit_floats():
+    a, b = (torch.randn(n, 512, device="cuda").to(torch.float8_e4m3fn) for n in (256, 384))
+    kernel = compile(kernels.product(256, 384, 512, dtype="float8_e4m3fn", out="float32", trans_B=True, block_K=128), out_idx=-1, target="sm_90a")
+    torch.testing.assert_close(kernel(a, b).double(), a.double() @ b.double().T, rtol=1e-2, atol=0.5)
+
+
+def test_products_of_single_floats():
+    a, b = (torch.randn(n, 256, device="cuda") for n in (256, 128))
+    kernel = compile(kernels.product(256, 128, 256, dtype="float32", out="float32", trans_B=True, block_K=32), out_idx=-1, target="sm_90a")
+    torch.testing.assert_close(kernel(a, b).double(), a.double() @ b.double().T, rtol=2e-2, atol=0.1)
+
+
 def test_a_loop_over_tiles_in_the_text():
     a, b = (torch.randn(1024, 1024, device="cuda").half() for _ in range(2))
     for blocks in (1, 7, 64):

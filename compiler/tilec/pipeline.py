@@ -12,6 +12,7 @@ from .ir.program import TileProgram
 from .ir.stmt import Launch
 from .source.span import Span
 from .target.chips import Target
+from .transform.configs import FAST_MATH, is_set
 from .transform.errors import LoweringError
 from .transform.registry import LOWER, Pass, run_passes
 
@@ -103,7 +104,7 @@ class Artifact:
         if self._cubin is None:
             from .build.nvcc import compile_source
 
-            self._cubin = compile_source(self.cuda().text, self.target, "cubin", wants_fast_math(self.program))
+            self._cubin = compile_source(self.cuda().text, self.target, "cubin", is_set(self.program, FAST_MATH))
         return self._cubin
 
     def host_callable(self) -> Callable[..., Any]:
@@ -128,14 +129,6 @@ class Artifact:
                 facts.setdefault("resources", {})[name] = {"registers": resources.registers, "spill_bytes": resources.spill_bytes,
                                                            "stack_bytes": resources.stack_bytes}
         return facts
-
-
-def wants_fast_math(program: TileProgram) -> bool:
-    """Whether pass_configs ask for approximate functions (``tl.enable_fast_math``)."""
-    configs = program.attrs.get("pass_configs")
-    if not isinstance(configs, dict):
-        return False
-    return any(value is True and str(getattr(key, "name", key)).lower().endswith("enable_fast_math") for key, value in configs.items())
 
 
 def _launch_facts(launch: Launch) -> dict[str, Any]:
@@ -201,7 +194,7 @@ def _cuda_stage(a: Artifact) -> tuple[str, LineMap]:
 def _ptx_stage(a: Artifact) -> tuple[str, LineMap]:
     from .build.nvcc import compile_source
 
-    text = compile_source(a.cuda().text, a.target, "ptx", wants_fast_math(a.program)).data.decode("utf-8", "replace")
+    text = compile_source(a.cuda().text, a.target, "ptx", is_set(a.program, FAST_MATH)).data.decode("utf-8", "replace")
     return text, [None] * text.count("\n")
 
 

@@ -8,6 +8,7 @@ from ...ir.build import binary, const
 from ...ir.program import TileProgram
 from ...ir.stmt import Alloc, Body, For, Launch, Role, Stmt
 from ...ir.stmt import walk as walk_statements
+from ..configs import NO_TMA, NO_WARP_SPECIALISATION, is_set
 from ..context import LaunchState, PassContext
 from .balance import counted_down
 from .consumer import Consumer
@@ -26,6 +27,12 @@ _SPARE = 2048  # bytes of shared memory for barriers and the system
 def specialise_warps(program: TileProgram, ctx: PassContext) -> TileProgram:
     if not ctx.target.wgmma or not ctx.specialise:
         return program
+    for setting in (NO_WARP_SPECIALISATION, NO_TMA):
+        if is_set(program, setting):
+            for s in walk_statements(program.body):
+                if isinstance(s, For) and s.kind == "pipelined":
+                    ctx.decide(s.span, "pipelined loop", "cp.async by all threads", f"pass_configs set tl.{setting}")
+            return program
     ctx.tensors = {p for p in program.params if isinstance(p, Buffer)}
     out: list[Stmt] = []
     for number, s in enumerate(program.body):
