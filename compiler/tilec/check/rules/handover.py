@@ -72,6 +72,14 @@ def _deadlock(ctx: RuleContext, roles: list[Role], stuck: list[int]):
     buffer, index = step.key
     name = f"{buffer.name}[{index}]" if len(buffer.attrs.get("arrive_counts", ())) > 1 else buffer.name
     done, came, wanted = run.completed.get(step.key, 0), run.pending.get(step.key, 0), expected(buffer, index)
+    if wanted is not None and 0 < came < wanted and (wrong is None or done == 0):
+        return ctx.report(
+            f"{name} expects {wanted} arrivals a phase, but {came} {'comes' if came == 1 else 'come'} before all threads wait: the wait for parity "
+            f"{step.value} never ends",
+            buffer.span,
+            ("the wait", step.stmt.span),
+            name="barrier-arrive-count",
+        )
     hint = "; the other parity would fit" if wrong is not None else ""
     return ctx.report(
         f"this wait for parity {step.value} of {name} never ends: {done} phase{'s are' if done != 1 else ' is'} complete and {came} of {wanted} "
