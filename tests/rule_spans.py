@@ -174,7 +174,7 @@ UNDERLINED: dict[str, list[str]] = {
     "tmem-dealloc": ["T.deallocate_tmem(acc)"],
     "tmem-direct-access": ["T.clear(acc)"],
     "tmem-rank": ['T.alloc_tmem((128,), "float32")'],
-    "tmem-rows": ["96"],
+    "tmem-rows": ["256"],
     "tmem-target": ['T.alloc_tmem((128, 32), "float32")'],
     "tmem-unlaid": ["T.copy(f, acc)"],
     "tmem-warpgroup": ["T.copy(acc, out)"],

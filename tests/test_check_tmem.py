@@ -112,7 +112,7 @@ def test_too_wide() -> None:
 
 
 def test_impossible_rows() -> None:
-    assert [d.name for d in diagnostics(instance="mm(100, 64)") if d.severity == "error"] == ["tmem-rows"]
+    assert [d.name for d in diagnostics(instance="mm(100, 64)") if d.severity == "error"] == ["tcgen05-shape"]
 
 
 def test_target_without_tensor_memory() -> None:

@@ -107,6 +107,14 @@ def test_a_block_of_any_number_of_threads_is_no_hang():
     assert [r[0] for r in found.kernels["f"].reports] == ["TL301"]
 
 
+def test_many_names_that_are_bound_nowhere_are_no_hang():
+    body = "".join(f"        X[{i}] = missing_{i} + X[{i}]\n" for i in range(400))
+    text = "import tilelang.language as T\n\n@T.prim_func\ndef f(X: T.Tensor((400,), 'float32')):\n    with T.Kernel(1, threads=128) as bx:\n" + body
+    with edit_fuzz.limited(2.0):
+        found = untouched.check("k.py", text)
+    assert {r[0] for r in found.kernels["f"].reports} == {"TL108"}
+
+
 def test_what_a_prim_func_finds_around_itself_counts():
     host = "def f(n):\n    @T.prim_func\n    def main(A: T.Tensor((n,), 'float32')):\n        with T.Kernel(1, threads=128):\n            A[0] = 0.0\n\n"
     text = "import tilelang\nimport tilelang.language as T\n\n" + host + "    tilelang.compile(main, out_idx=[0])\n\n\nf(64)\n"

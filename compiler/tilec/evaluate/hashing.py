@@ -1,19 +1,25 @@
 """Compile-time arguments that TileLang cannot keep compiled kernels by (tilelang/jit/__init__.py, 0.1.15: the key of its cache)."""
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from .values import MISSING, Class, Function, Instance
 
 
-def unhashable(value: Any, converts: bool) -> str | None:
+DEEPEST, MOST = 4, 100  # levels and elements that are looked at
+
+
+def unhashable(value: Any, converts: bool, depth: int = 0) -> str | None:
     """What Python refuses to hash in a value, in words. ``converts``: lists, dicts and sets are made into something that can be
     (``kernel.compile(...)`` does, a plain call does not)."""
+    if depth > DEEPEST:
+        return None
     if isinstance(value, (list, tuple, set, dict)):
         if not isinstance(value, tuple) and not converts:
             return f"a {type(value).__name__}"
         inner = [x for pair in value.items() for x in pair] if isinstance(value, dict) else value
-        return next((found for found in (unhashable(v, converts) for v in inner) if found is not None), None)
+        return next((found for found in (unhashable(v, converts, depth + 1) for v in islice(inner, MOST)) if found is not None), None)
     if isinstance(value, Instance) and not value.opaque and _loses_hash(value.cls):
         return f"an object of {value.cls.name}, which compares by value and has no hash"
     return None

@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 
+from ..source.file import SourceFile
 from .scope import Scope
 
 
@@ -18,8 +20,11 @@ def suggestion(name: str, scope: Scope) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def allocated_later(tree: ast.Module, name: ast.Name) -> ast.stmt | None:
+def allocated_later(source: SourceFile, name: ast.Name) -> ast.stmt | None:
     """The allocation further down in the same function that binds a name."""
+    if not re.search(rf"\b{name.id}\s*=[^=\n]*\balloc_", source.text):  # names that are bound nowhere may be many
+        return None
+    tree = source.tree
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= name.lineno <= (n.end_lineno or n.lineno)]
     if not functions:
         return None

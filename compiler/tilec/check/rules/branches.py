@@ -13,6 +13,7 @@ from ..registry import rule
 from .arrivals import thread_set
 
 _WARP = 32
+MOST_PAIRS = 8  # of a store and a load, in one loop: each is looked at for all threads
 
 
 @rule("sync-hoisted", "sync-divergence")
@@ -88,12 +89,9 @@ def _conflict(body: Body, place: Place) -> tuple[Store, Load] | None:
     if launch is None or not all(isinstance(s, (Store, Let)) for s in body):
         return None
     stores = [s for s in body if isinstance(s, Store) and s.buffer.is_shared()]
-    for store in stores:
-        for load in _loads(body):
-            if load.buffer is store.buffer and len(load.indices) == len(store.indices) and not all(map(equal, load.indices, store.indices)):
-                if _meet(store.indices, load.indices, place):
-                    return store, load
-    return None
+    pairs = [(s, x) for x in _loads(body) for s in stores if x.buffer is s.buffer and len(x.indices) == len(s.indices)] if stores else []
+    apart = [(s, x) for s, x in pairs if not all(map(equal, x.indices, s.indices))]
+    return next(((s, x) for s, x in apart[:MOST_PAIRS] if _meet(s.indices, x.indices, place)), None)
 
 
 def _loads(body: Body) -> Iterator[Load]:
