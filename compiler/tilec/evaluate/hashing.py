@@ -6,7 +6,6 @@ from typing import Any
 
 from .values import MISSING, Class, Function, Instance
 
-
 DEEPEST, MOST = 4, 100  # levels and elements that are looked at
 
 
