@@ -170,7 +170,9 @@ def fuzz(originals: list[Original], seconds: float, seed: int, out: Path) -> dic
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, refresh_per_second=2) as progress:
         task = progress.add_task("fuzzing", total=seconds)
-        while time.monotonic() - begun < seconds:
+        stopped: list[int] = []
+        signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))  # told to end: the figures so far count
+        while time.monotonic() - begun < seconds and not stopped:
             original = source.choice(originals)
             text = edited(original, source)
             start = time.process_time()
