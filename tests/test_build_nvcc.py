@@ -23,6 +23,7 @@ ptxas info    : Used 10 registers, used 0 barriers
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TILEC_CUDA_COMPILER", "nvcc")
 
 
 def test_figures_of_ptxas():

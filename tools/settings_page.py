@@ -65,6 +65,7 @@ _COMMENTS = """
 | `TILELANG_CACHE_DIR`, `TILELANG_DISABLE_CACHE` | where compiled kernels are kept; `1` keeps none |
 | `TILE_LSP_WORKER_MEMORY_MB` | memory a worker may hold before it is ended; default: 80 % of the machine's |
 | `CUDA_HOME` | the CUDA toolkit, where `nvcc` is not on the path |
+| `TILEC_CUDA_COMPILER` | `nvcc` compiles with nvcc even where NVRTC, which is faster, is found |
 """
 
 

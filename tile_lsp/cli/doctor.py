@@ -62,6 +62,7 @@ def examine(path: Path) -> list[Finding]:
         _extra("compile", "tvm", "apache-tvm", "lowering, CUDA source and CPU runs"),
         _extra("run", "torch", "torch", "running kernels"),
         _nvcc(),
+        _nvrtc(),
         _gpu(),
         _editors(),
     ]
@@ -150,6 +151,17 @@ def _nvcc() -> Finding:
         "unknown release",
     )
     return Finding("nvcc", OK, f"{release}, {shutil.which('nvcc')}")
+
+
+def _nvrtc() -> Finding:
+    """NVRTC with its headers, which compiles in half of nvcc's time."""
+    from tilec.build import nvrtc
+    from tilec.target.chips import find
+
+    library = nvrtc.find(find("sm_90a"))
+    if library is None:
+        return Finding("NVRTC", MISSING, "not found: nvcc compiles instead, in twice the time", "it comes with torch's CUDA packages and with the toolkit")
+    return Finding("NVRTC", OK, f"{library.version}, {library.path}")
 
 
 def _gpu() -> Finding:

@@ -88,13 +88,15 @@ def _target(name: str, found: Found) -> chips.Target:
 
 def _automatic(found: Found) -> chips.Target:
     from tilec.build.launch import LaunchError
-    from tilec.build.nvcc import find_nvcc
+    from tilec.build.nvcc import can_compile
     from tilec.runtime import gpu
 
     needs_tensor_memory = any(b.scope == TMEM for b in found.program.buffers())
     try:
-        here = gpu.local_target() if gpu.available() and find_nvcc() else None
+        here = gpu.local_target() if gpu.available() else None
     except LaunchError:
+        here = None
+    if here is not None and not can_compile(here):
         here = None
     return here if here is not None and (here.tcgen05 or not needs_tensor_memory) else chips.find("cpu")
 

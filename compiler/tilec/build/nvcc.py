@@ -12,7 +12,7 @@ from glob import glob
 from pathlib import Path
 
 from ..target.chips import Target
-from . import cache
+from . import cache, nvrtc
 
 TIMEOUT = 180.0  # seconds for one compilation
 
@@ -54,21 +54,48 @@ def architecture(target: Target) -> str:
     return target.name.removeprefix("sm_")
 
 
+def can_compile(target: Target) -> bool:
+    """Whether there is a compiler for CUDA text: NVRTC, as a library, or nvcc."""
+    return nvrtc.find(target) is not None or find_nvcc() is not None
+
+
 def compile_source(source: str, target: Target, kind: str = "cubin", fast_math: bool = False) -> Compiled:
-    """Compile CUDA text to a ``cubin`` or ``ptx``, from the cache where it is there. Raises ToolkitError."""
-    nvcc = find_nvcc()
-    if nvcc is None:
+    """Compile CUDA text to a ``cubin`` or ``ptx``, from the cache where it is there; by NVRTC, or else by nvcc. Raises ToolkitError."""
+    library = nvrtc.find(target) if nvrtc.takes(source) else None
+    tool = find_nvcc()
+    if library is None and tool is None:
         raise ToolkitError("nvcc is not found; install the CUDA toolkit and put nvcc on PATH, or set CUDA_HOME")
     flags = ("--use_fast_math",) if fast_math else ()
-    name = cache.key("nvcc", nvcc, _version(nvcc), target.name, kind, *flags, source)
-    stored, log = cache.read(name), cache.read(name + ".log")
-    if stored is not None and log is not None:
-        text = log.decode("utf-8", "replace")
-        return Compiled(stored, text, parse_resources(text))
-    data, text = _run(nvcc, source, target, kind, flags)
+    names = [cache.key(*which, target.name, kind, *flags, source) for which in _identities(library, tool)]
+    for name in names:
+        stored, log = cache.read(name), cache.read(name + ".log")
+        if stored is not None and log is not None:
+            text = log.decode("utf-8", "replace")
+            return Compiled(stored, text, parse_resources(text))
+    name, data, text = names[-1], b"", ""
+    if library is not None:
+        try:
+            data, text = nvrtc.compile_source(library, source, target, kind, fast_math)
+            name = names[0]
+        except nvrtc.Rejected as error:
+            if tool is None:
+                raise ToolkitError(f"NVRTC rejects the generated source for {target.name}: {_first_error(str(error))}") from None
+    if not data:
+        assert tool is not None
+        data, text = _run(tool, source, target, kind, flags)
     cache.write(name, data)
     cache.write(name + ".log", text.encode())
     return Compiled(data, text, parse_resources(text))
+
+
+def _identities(library: nvrtc.Library | None, tool: str | None) -> list[tuple[str, ...]]:
+    """What tells the compilers' results apart, in the order in which they are asked."""
+    found: list[tuple[str, ...]] = []
+    if library is not None:
+        found.append(("nvrtc", library.path, library.version, library.include))
+    if tool is not None:
+        found.append(("nvcc", tool, _version(tool)))
+    return found
 
 
 def _version(nvcc: str) -> str:
