@@ -651,3 +651,23 @@ def test_a_form_of_a_newer_python_is_named():
     analysis = analyse(SourceFile("case.py", "import tilelang\n\n\nclass Functor[T]:\n    pass\n"))
     [found] = check_analysis(analysis, [], manifest.load("0.1.15"))
     assert found.name == "syntax-error" and "needs Python 3.12" in found.message
+
+
+def test_a_reduction_of_a_shared_tile_reads_it_into_a_fragment_that_places_the_result():
+    text = '''
+@T.prim_func
+def main(X: T.Tensor((128, 64), "float32"), S: T.Tensor((1,), "float32")):
+    with T.Kernel(1, threads=128):
+        x = T.alloc_TILE((128, 64), "float32")
+        rows = T.alloc_fragment((128,), "float32")
+        total = T.alloc_fragment((1,), "float32")
+        T.FIRST
+        T.reduce_absmax(x, rows, dim=1)
+        T.reduce_absmax(rows, total, dim=0)
+        S[0] = total[0]
+'''
+    assert diagnostics(text.replace("TILE", "shared").replace("FIRST", "copy(X, x)")) == []
+    filled = diagnostics(text.replace("TILE", "fragment").replace("FIRST", "clear(x)"))
+    assert {d.name for d in filled} == {"layout-undefined"}
+    one = diagnostics(text.replace("TILE", "shared").replace("FIRST", "copy(X, x)").replace("T.reduce_absmax(x, rows, dim=1)", "T.clear(rows)"))
+    assert {d.name for d in one} == {"layout-undefined"}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..ir.buffer import FRAGMENT, GLOBAL, REDUCER, SHARED, SHARED_DYN, Buffer, Region, tile_axes
+from ..ir.buffer import FRAGMENT, GLOBAL, REDUCER, SHARED, SHARED_DYN, Buffer, Region, tile_axes, whole
 from ..ir.build import const_int
 from ..ir.expr import Call, Expr, Load, Select, Unknown, Var, children, equal
 from ..ir.expr import walk as walk_expr
@@ -207,13 +207,31 @@ class Collector:
             self.operators.append(self._copy(s, known) or OtherOp(s, touched))
         elif s.op == "reduce":
             src, dst, dim = s.args["src"], s.args["dst"], s.args["dim"]
-            whole = isinstance(src, Region) and isinstance(dst, Region) and src.is_whole() and dst.is_whole()
-            if not whole or not isinstance(dim, int) or isinstance(dim, bool) or not 0 <= dim < len(src.extents):
+            complete = isinstance(src, Region) and isinstance(dst, Region) and src.is_whole() and dst.is_whole()
+            if not complete or not isinstance(dim, int) or isinstance(dim, bool) or not 0 <= dim < len(src.extents):
                 self.operators.append(OtherOp(s, touched))
             else:
-                self.operators.append(ReduceOp(s, src.buffer, dst.buffer, dim, known))
+                self._reduction(s, src.buffer, dst.buffer, dim, known)
         else:
             self.operators.append(OtherOp(s, touched))
+
+    def _reduction(self, s: TileOp, src: Buffer, dst: Buffer, dim: int, known: bool) -> None:
+        """A tile in shared memory is copied into a fragment that is reduced, or that receives the result and is copied out."""
+        held, result = self._in_fragment(src), self._in_fragment(dst)
+        if result is not dst and s.args.get("clear") is not True:
+            self._between(s, dst, result, known)
+        if held is not src:
+            self._between(s, src, held, known)
+        self.operators.append(ReduceOp(s, held, result, dim, known))
+        if result is not dst:
+            self._between(s, result, dst, known)
+
+    def _in_fragment(self, buffer: Buffer) -> Buffer:
+        return Buffer(buffer.name, buffer.shape, buffer.dtype, FRAGMENT, buffer.span) if buffer.scope in (SHARED, SHARED_DYN) else buffer
+
+    def _between(self, s: TileOp, src: Buffer, dst: Buffer, known: bool) -> None:
+        loop = self._copy_loop(s, whole(src), whole(dst), known)
+        self.operators.append(loop or OtherOp(s, [b for b in (src, dst) if b.scope == FRAGMENT]))
 
     def _float_operands(self, s: TileOp) -> None:
         """Fragments whose elements say where a tile operator works."""
@@ -228,18 +246,24 @@ class Collector:
             return None
         if src.buffer.scope not in (*MEMORY, FRAGMENT) or dst.buffer.scope not in (*MEMORY, FRAGMENT):
             return None
+        loop = self._copy_loop(s, src, dst, known)
+        if loop is not None:
+            loop.layout = s.args.get("loop_layout")
+            if s.args.get("coalesced_width") is not None:
+                loop.simple = False
+        return loop
+
+    def _copy_loop(self, s: TileOp, src: Region, dst: Region, known: bool) -> LoopOp | None:
         axes = (tile_axes(src), tile_axes(dst))
         extents = [const_int(src.extents[i]) for i in axes[0]]
         if extents != [const_int(dst.extents[i]) for i in axes[1]] or not extents or any(e is None or e < 1 for e in extents):
             return None
         variables = tuple(Var("int32", None, "ijkl"[n % 4], "loop") for n in range(len(extents)))
         space = Space(list(zip(variables, extents)), self._serial, self.lets)  # type: ignore[arg-type]
-        loop = LoopOp(s, space, variables, known=known, layout=s.args.get("loop_layout"))
+        loop = LoopOp(s, space, variables, known=known)
         # the destination is met first, then the value
         self._touch(loop, dst.buffer, _positions(dst, axes[1], variables), s.arg_spans.get("dst"), True)
         self._touch(loop, src.buffer, _positions(src, axes[0], variables), s.arg_spans.get("src"), False)
-        if s.args.get("coalesced_width") is not None:
-            loop.simple = False
         return loop
 
     def _touch(self, loop: LoopOp, buffer: Buffer, indices: tuple[Expr, ...], span: Span | None, writes: bool) -> None:
