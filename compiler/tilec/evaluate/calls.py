@@ -162,7 +162,7 @@ def _call_kernel(ev: Evaluator, function: Function, args: list[Any], kwargs: dic
     """On the host a jitted function is compiled for its arguments: that is an instance."""
     instance = None
     if ev.on_call is not None and ev.builder is None:
-        check_key(ev, function, args, kwargs, node, False)
+        _check_key(ev, function, args, kwargs, node)
         instance = ev.on_call(function, args, kwargs, ev.span(node) if node is not None else None)
     if function.kind == "eager":
         return unknown("kernel result")
@@ -171,7 +171,7 @@ def _call_kernel(ev: Evaluator, function: Function, args: list[Any], kwargs: dic
     return Compiled(function, instance)
 
 
-def check_key(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None, converts: bool) -> None:
+def _check_key(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[str, Any], node: ast.Call | None) -> None:
     """TileLang keeps compiled kernels by their arguments."""
     if node is None or function.configs is not None or function.jit.get("wrapped") or ev.surroundings.failing:
         return
@@ -180,7 +180,7 @@ def check_key(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[s
         if isinstance(value, (list, dict, set, tuple, Instance)):
             from .hashing import unhashable
 
-            fault = unhashable(value, converts)
+            fault = unhashable(value)
             if fault is not None:
                 ev.on_call.refuses(function, f"compiled kernels are kept by their arguments, and this one is or holds {fault}: Python cannot hash it; pass a "
                                    "tuple, numbers, or a frozen dataclass", ev.span(argument_node(node, position)))

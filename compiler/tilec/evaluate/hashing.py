@@ -9,16 +9,12 @@ from .values import MISSING, Class, Function, Instance
 DEEPEST, MOST = 4, 100  # levels and elements that are looked at
 
 
-def unhashable(value: Any, converts: bool, depth: int = 0) -> str | None:
-    """What Python refuses to hash in a value, in words. ``converts``: lists, dicts and sets are made into something that can be
-    (``kernel.compile(...)`` does, a plain call does not)."""
-    if depth > DEEPEST:
-        return None
-    if isinstance(value, (list, tuple, set, dict)):
-        if not isinstance(value, tuple) and not converts:
-            return f"a {type(value).__name__}"
-        inner = [x for pair in value.items() for x in pair] if isinstance(value, dict) else value
-        return next((found for found in (unhashable(v, converts, depth + 1) for v in islice(inner, MOST)) if found is not None), None)
+def unhashable(value: Any, depth: int = 0) -> str | None:
+    """What Python refuses to hash in the argument of a plain call, in words. ``kernel.compile(...)`` takes more, and more in some releases."""
+    if isinstance(value, (list, set, dict)):
+        return f"a {type(value).__name__}"
+    if isinstance(value, tuple) and depth < DEEPEST:
+        return next((found for found in (unhashable(v, depth + 1) for v in islice(value, MOST)) if found is not None), None)
     if isinstance(value, Instance) and not value.opaque and _loses_hash(value.cls):
         return f"an object of {value.cls.name}, which compares by value and has no hash"
     return None

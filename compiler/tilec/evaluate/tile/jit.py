@@ -5,7 +5,6 @@ import ast
 from typing import Any
 
 from ..blocks import statements_within
-from ..calls import check_key
 from ..evaluator import Evaluator
 from ..values import Compiled, Function, Native, unknown
 from .registry import Bound, api
@@ -115,7 +114,6 @@ def function_attribute(ev: Evaluator, function: Function, name: str) -> Any:
         def record(ev: Evaluator, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
             if ev.on_call is None or ev.builder is not None:
                 return Compiled(function)
-            check_key(ev, function, args, kwargs, node, True)
             ev.surroundings.tracing = name == "get_tir"
             try:
                 return Compiled(function, ev.on_call(function, args, kwargs, ev.span(node) if node is not None else None))
