@@ -154,11 +154,11 @@ def _ring(copy, size=512, depth=256, tile=64, step=32):
                 for k in T.serial(depth // step):
                     T.mbarrier_wait_parity(empty[k % 2], ((k // 2) % 2) ^ 1)
                     if bulk:
-                        T.tma_copy(A[by * tile, k * step], a[k % 2, :, :], barrier=full[k % 2])
-                        T.tma_copy(B[k * step, bx * tile], b[k % 2, :, :], barrier=full[k % 2])
+                        T.tma_copy(A[by * tile : (by + 1) * tile, k * step : (k + 1) * step], a[k % 2, :, :], barrier=full[k % 2])
+                        T.tma_copy(B[k * step : (k + 1) * step, bx * tile : (bx + 1) * tile], b[k % 2, :, :], barrier=full[k % 2])
                     else:
-                        T.copy(A[by * tile, k * step], a[k % 2, :, :])
-                        T.copy(B[k * step, bx * tile], b[k % 2, :, :])
+                        T.copy(A[by * tile : (by + 1) * tile, k * step : (k + 1) * step], a[k % 2, :, :])
+                        T.copy(B[k * step : (k + 1) * step, bx * tile : (bx + 1) * tile], b[k % 2, :, :])
                     T.mbarrier_arrive(full[k % 2])
             with T.ws(0):
                 T.clear(c)
