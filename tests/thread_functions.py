@@ -4,7 +4,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import bulk_functions
 import numpy as np
+import wgmma_functions
 from matrix_semantics import FUNCTIONS
 from tilec.ir import dtypes
 
@@ -19,6 +21,8 @@ def WARP_WIDE(name: str):
         return lambda run, lanes, args: _scan(match[1], match[2], _whole(lanes), args)
     if name == "tile_sync_warp":
         return lambda run, lanes, args: None
+    if name.startswith("tile_wgmma_m64"):
+        return wgmma_functions.multiply(name)
     return FUNCTIONS[name]
 
 
@@ -35,11 +39,17 @@ def _scan(kind: str, dtype: str, lanes: list[int], args: list[list[Any]]) -> lis
 
 
 def is_warp_wide(name: str) -> bool:
-    return name.startswith(("tile_shuffle", "tile_warp_scan", "tile_ldmatrix", "tile_mma_")) or name == "tile_sync_warp"
+    return name.startswith(("tile_shuffle", "tile_warp_scan", "tile_ldmatrix", "tile_mma_", "tile_wgmma_m64")) or name == "tile_sync_warp"
 
 
 def IMMEDIATE(run: Any, name: str, thread: int, args: list[Any]) -> Any:
     """Functions that one thread executes alone."""
+    if name == "tile_wgmma_descriptor":
+        return wgmma_functions.descriptor(args)
+    if name.startswith(("tile_wgmma_fence", "tile_wgmma_commit", "tile_wgmma_wait")):
+        return None
+    if name in bulk_functions.FUNCTIONS or name.startswith(bulk_functions.PREFIXES):
+        return bulk_functions.execute(run, name, thread, args)
     if match := re.fullmatch(r"tile_cp_async_(\d+)(_if)?", name):
         return _async_copy(run, thread, int(match[1]), args, bool(match[2]))
     if name == "tile_dp4a":

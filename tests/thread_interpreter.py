@@ -227,6 +227,8 @@ class Run:
         self.moment: Any = (0, 0)
         self.groups: dict[int, list[list[Any]]] = {}
         self.printed: list[str] = []
+        self.barriers: dict[int, Any] = {}  # mbarriers of the block, by their place
+        self.block, self.blocks = 0, 1
         self.outputs: dict[str, np.ndarray] = {}
         self._arguments(arguments)
 
@@ -284,6 +286,9 @@ class LaunchRun:
 
     def execute(self) -> None:
         grid = [self.run.number(e) for e in self.launch.grid]
+        if self.launch.attrs.get("persistent"):
+            grid[0] = -(-grid[0] // 2)  # as if so many blocks ran at once
+        self.blocks = math.prod(grid)
         for number in range(math.prod(grid)):
             rest, index = number, []
             for extent in grid:
@@ -294,7 +299,9 @@ class LaunchRun:
     def _block(self, number: int, index: list[int]) -> None:
         run = self.run
         run.moment, run.groups = (number, 0), {}
+        run.barriers, run.block, run.blocks = {}, number, self.blocks
         pool = Space("shared memory", np.zeros(max(1, self.launch.attrs.get("shared_bytes", 0)), np.uint8), False)
+        run.pool = pool
         for b in self.buffers:
             if b.scope.startswith("shared"):
                 shape = b.static_shape()
@@ -320,12 +327,30 @@ class LaunchRun:
             for warp in reversed(range(0, self.threads, 32)):
                 self._warp([t for t in range(warp, min(warp + 32, self.threads)) if t in alive], threads, waiting, answers, alive)
             at_barrier = {t for t in alive if waiting.get(t) == "barrier"}
+            if alive and self._released(waiting, alive):
+                continue
             if alive and at_barrier != alive:
                 raise Fault(f"{len(alive) - len(at_barrier)} of {len(alive)} threads do not reach a barrier")
             if alive and len(alive) != self.threads:
                 raise Fault("a barrier after some threads have left the kernel")
             waiting.clear()
             self.run.moment = (self.run.moment[0], self.run.moment[1] + 1)
+
+    def _released(self, waiting: dict[int, Any], alive: set[int]) -> bool:
+        """Let go of the threads whose named barrier is complete or whose phase is over; whether there were any."""
+        found = False
+        for t in [t for t in alive if isinstance(waiting.get(t), tuple) and waiting[t][0] == "phase"]:
+            barrier, parity = waiting[t][1]
+            if self.run.barriers[barrier.offset].phase != parity:
+                waiting[t], found = None, True
+        for which in {tuple(waiting[t][1]) for t in alive if isinstance(waiting.get(t), tuple) and waiting[t][0] == "named"}:
+            there = [t for t in alive if waiting.get(t) is not None and waiting[t] != "barrier" and waiting[t][0] == "named" and tuple(waiting[t][1]) == which]
+            if len(there) == which[1]:
+                found = True
+                self.run.moment = (self.run.moment[0], self.run.moment[1] + 1)
+                for t in there:
+                    waiting[t] = None
+        return found
 
     def _warp(self, lanes: list[int], threads: list[Any], waiting: dict[int, Any], answers: dict[int, Any], alive: set[int]) -> None:
         while True:
@@ -336,7 +361,7 @@ class LaunchRun:
                     waiting[t] = threads[t].send(answers.pop(t, None))
                 except StopIteration:
                     alive.discard(t)
-            here = [t for t in lanes if t in alive and waiting[t] != "barrier"]
+            here = [t for t in lanes if t in alive and waiting[t] != "barrier" and waiting[t][0] not in ("named", "phase")]
             if not here:
                 return
             names = {waiting[t][0] for t in here}

@@ -45,6 +45,7 @@ class Writer:
         self.vars: dict[Var, str] = {}
         self.rounds: dict[str, str] = {}
         self.constants: dict[str, Any] = {}
+        self.maps: list[Any] = []
 
     def var(self, v: Var) -> str:
         return self.vars.setdefault(v, f"v{len(self.vars)}_{''.join(c for c in v.name if c.isalnum())}")
@@ -101,10 +102,17 @@ class Writer:
         if e.op == "address_of":
             place = e.args[0]
             return f"{self.buffer(place.buffer)}.pointer({', '.join(['T', *map(self.expr, place.indices)])})"
+        if e.op == "tensor_map":
+            self.maps.append((e.attrs or {})["map"])
+            return f"MAPS[{len(self.maps) - 1}]"
         if e.op == "device_function":
             name = (e.attrs or {})["name"]
             if name == "tile_sync_threads":
                 return "(yield 'barrier')"
+            if name == "tile_sync_named":
+                return f"(yield ('named', [{', '.join(args)}]))"
+            if name == "tile_mbarrier_wait":
+                return f"(yield ('phase', [{', '.join(args)}]))"
             if is_warp_wide(name):
                 return f"(yield ({name!r}, [{', '.join(args)}]))"
             return f"IMMEDIATE(RUN, {name!r}, T, [{', '.join(args)}])"
@@ -180,7 +188,7 @@ def thread_source(launch: stmt.Launch) -> tuple[Any, list[Buffer]]:
     head += [f"        {w.vars[v]} = NAMES[FREE[{k}]]" for k, v in enumerate(free)]
     head += [f"        {name} = RUN.places.get(BUFFERS[{name!r}])" for b, name in w.buffers.items() if not b.scope.startswith("local")]
     text = "\n".join([*head, *w.lines, "        return", "        yield"])
-    space: dict[str, Any] = {"math": math, "nan_max": _nan_max, "nan_min": _nan_min, "REINTERPRET": _reinterpret, "FREE": free, "BUFFERS": {name: b for b, name in w.buffers.items()}}
+    space: dict[str, Any] = {"math": math, "nan_max": _nan_max, "nan_min": _nan_min, "REINTERPRET": _reinterpret, "FREE": free, "BUFFERS": {name: b for b, name in w.buffers.items()}, "MAPS": w.maps}
     for dtype, name in w.rounds.items():
         space[name] = rounding(dtype)
     exec(compile(text, "<thread program>", "exec"), space)

@@ -1,0 +1,102 @@
+"""What bulk tensor copies and mbarriers do, for programs executed thread by thread. Written from the PTX ISA, not from the lowering.
+
+A copy lands at once: that it is not read before its barrier says so is the business of ``role_machine``. Swizzled boxes exchange 16-byte
+pieces: address bits 4.. are XORed with bits 7.. (PTX ISA, "Swizzling modes").
+"""
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+FUNCTIONS = ("tile_mbarrier_init", "tile_mbarrier_arrive_expect", "tile_mbarrier_release", "tile_fence_mbarrier_init", "tile_fence_proxy_async",
+             "tile_prefetch_map", "tile_tma_store_commit", "tile_tma_store_wait", "tile_rounds", "tile_number", "tile_uniform")
+PREFIXES = ("tile_tma_load_", "tile_tma_store_", "tile_registers_")
+_MASKS = {0: 0, 32: 1, 64: 3, 128: 7}
+
+
+@dataclass
+class Barrier:
+    count: int
+    phase: int = 0
+    arrived: int = 0
+
+    def arrive(self) -> None:
+        self.arrived += 1
+        assert self.arrived <= self.count, "more arrivals than the phase has"
+        if self.arrived == self.count:
+            self.phase, self.arrived = self.phase ^ 1, 0
+
+
+def execute(run: Any, name: str, thread: int, args: list[Any]) -> Any:
+    if name == "tile_mbarrier_init":
+        run.barriers[args[0].offset] = Barrier(int(args[1]))
+    elif name == "tile_mbarrier_arrive_expect":
+        # completes with the bytes, which come at once: see the last load
+        run.expected = getattr(run, "expected", {})
+        run.expected[args[0].offset] = int(args[1])
+    elif name == "tile_mbarrier_release":
+        if thread % 32 == 0:
+            run.barriers[args[0].offset].arrive()
+    elif name == "tile_rounds":
+        return (args[0] - run.block + run.blocks - 1) // run.blocks
+    elif name == "tile_number":
+        return run.block + args[0] * run.blocks
+    elif name == "tile_uniform":
+        return args[0]
+    elif re.fullmatch(r"tile_tma_load_\dd", name):
+        _load(run, *args[:3], args[3:])
+    elif re.fullmatch(r"tile_tma_store_\dd", name):
+        _store(run, thread, *args[:2], args[2:])
+    return None
+
+
+def _elements(run: Any, tensor_map: Any, start: int, coordinates: list[int]):
+    """(place in shared memory, place in the tensor or None if outside) of a box's elements, in pieces of 16 bytes."""
+    place = run.places[tensor_map.buffer]
+    size, box = place.size, tensor_map.box
+    piece = 16 // size
+    index = list(reversed(coordinates))
+    row_bytes = box[-1] * size
+    assert start % 128 == 0 and row_bytes % 16 == 0, "the box is not aligned"
+    assert tensor_map.swizzle in (0, row_bytes) and start % max(128, 8 * tensor_map.swizzle) == 0, "the swizzle does not fit the box"
+    for number, outer in enumerate(np.ndindex(*box[:-1])):
+        where = [i + o for i, o in zip(index, outer)]
+        for c in range(0, box[-1], piece):
+            address = start + number * row_bytes + c * size
+            address ^= ((address >> 7) & _MASKS[tensor_map.swizzle]) << 4
+            lanes = []
+            for k in range(piece):
+                full = [*where, index[-1] + c + k]
+                inside = all(0 <= i < e for i, e in zip(full, place.shape))
+                lanes.append(place.base + sum(i * s for i, s in zip(full, place.strides)) * size if inside else None)
+            yield address, lanes
+
+
+def _load(run: Any, shared: Any, tensor_map: Any, barrier: Any, coordinates: list[int]) -> None:
+    place, space = run.places[tensor_map.buffer], shared.place.space
+    moved = 0
+    for address, lanes in _elements(run, tensor_map, shared.offset, coordinates):
+        for k, source in enumerate(lanes):
+            at = address + k * place.size
+            space.data[at:at + place.size] = 0 if source is None else place.space.data[source:source + place.size]
+            for b in range(at, at + place.size):  # ordered by the barrier, not by moments
+                space.known[b], space.writer[b], space.reader[b] = 1, None, None
+            moved += place.size
+    run.expected[barrier.offset] -= moved
+    assert run.expected[barrier.offset] >= 0, "more bytes than were expected"
+    if run.expected[barrier.offset] == 0:
+        run.barriers[barrier.offset].arrive()
+
+
+def _store(run: Any, thread: int, shared: Any, tensor_map: Any, coordinates: list[int]) -> None:
+    place, space = run.places[tensor_map.buffer], shared.place.space
+    for address, lanes in _elements(run, tensor_map, shared.offset, coordinates):
+        space.read(address, 16, thread, run.moment, " (bulk store)")
+        for k, target in enumerate(lanes):
+            if target is not None:
+                place.space.write(target, place.size, thread, run.moment, " (bulk store)")
+                at = address + k * place.size
+                place.space.data[target:target + place.size] = space.data[at:at + place.size]
