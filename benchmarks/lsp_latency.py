@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import json
 import random
+import re
 import statistics
 import sys
 import tempfile
@@ -130,8 +131,7 @@ def requests(typist: Typist, chance: random.Random) -> dict[str, Callable[[], Aw
     client, item = typist.client, typist.id
 
     def somewhere(word: str, offset: int) -> types.Position:
-        places = [i for i in range(len(typist.text)) if typist.text.startswith(word, i)]
-        return typist.position(chance.choice(places) + offset)
+        return typist.position(chance.choice([m.start() for m in re.finditer(re.escape(word), typist.text)]) + offset)
 
     line = chance.randrange(typist.text.count("\n"))
     window = types.Range(start=types.Position(line=line, character=0), end=types.Position(line=line + 50, character=0))
@@ -157,8 +157,8 @@ def requests(typist: Typist, chance: random.Random) -> dict[str, Callable[[], Aw
     }
 
 
-async def mixed(typist: Typist, edits: int, count: int, found: dict[str, list[float]]) -> int:
-    """Edits 60 ms apart with requests between them; returns how many requests had no answer."""
+async def mixed(typist: Typist, edits: int, count: int, interval: float, found: dict[str, list[float]]) -> int:
+    """Edits with requests between them; returns how many requests had no answer."""
     chance = random.Random(7)
     unanswered = 0
     pending: list[asyncio.Task] = []
@@ -186,7 +186,7 @@ async def mixed(typist: Typist, edits: int, count: int, found: dict[str, list[fl
             kinds = requests(typist, chance)
             name = list(kinds)[number % len(kinds)]
             pending.append(asyncio.create_task(timed(name, kinds[name])))
-        await asyncio.sleep(0.06)
+        await asyncio.sleep(interval)
     await asyncio.gather(*pending)
     while "T.cleer(" in typist.text:
         typist.insert(typist.text.index("T.cleer("), "T.clear(", 8)
@@ -238,7 +238,7 @@ async def measure(args: argparse.Namespace) -> dict[str, Any]:
         found["start and open"] = [await typist.diagnostics(1) - begun]
         if args.keys:
             await keys(typist, args.keys, args.pause, found)
-        unanswered = await mixed(typist, args.edits, args.requests, found) if args.requests else 0
+        unanswered = await mixed(typist, args.edits, args.requests, args.interval, found) if args.requests else 0
         server = client._server.pid
         report = {"lines": args.lines, "unanswered": unanswered, "times": found, "soak": await soak(typist, args.soak, server) if args.soak else None}
         await client.shutdown_async(None)
@@ -259,6 +259,7 @@ def main() -> int:
     parser.add_argument("--pause", type=float, default=0.4)
     parser.add_argument("--edits", type=int, default=500)
     parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--interval", type=float, default=0.15, help="seconds between an edit with its request and the next")
     parser.add_argument("--soak", type=int, default=10_000)
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
