@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test lint docs editors clean
 
 $(STAMP): pyproject.toml constraints-dev.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -21,6 +21,14 @@ test: $(STAMP)
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# What the tests in real editors need (Debian, root, Node 20); without it they are skipped.
+editors: $(STAMP)
+	tests/editors/install-code-server.sh
+	tests/editors/install-neovim.sh
+	tests/editors/install-emacs.sh
+	cd tests/editors && npm install --ignore-scripts --no-package-lock --no-audit --no-fund
+	cd vscode-extension && npm ci --ignore-scripts --no-audit --no-fund && npm run package
 
 docs: $(STAMP)
 	$(BIN)/python tools/settings_page.py --check
