@@ -10,7 +10,7 @@ from typing import Any
 
 from .main import EXIT_FAILED, EXIT_FINDINGS, EXIT_OK, UsageError
 
-AGAINST = ("auto", "interpreter", "reference", "torch")
+AGAINST = ("auto", "interpreter", "reference", "torch", "tilelang")
 
 
 def add_parser(subparsers) -> None:
@@ -23,7 +23,7 @@ def add_parser(subparsers) -> None:
     parser.add_argument("--instance", metavar="CALL", default="", help="the arguments, 'matmul(1024, 1024, 1024, block_N=128)'")
     parser.add_argument("--size", metavar="NAME=VALUE", action="append", default=[], help="a run-time extent or number parameter; may be repeated")
     parser.add_argument("--against", choices=AGAINST, default="auto", help="what the outputs are compared with: the file's reference function, the tile "
-                        "interpreter, or (auto) the former where there is one")
+                        "interpreter, the TileLang installed for the file's project, or (auto) the first where there is one")
     parser.add_argument("--tilelang-version", metavar="VERSION", default="", help="the release whose API the kernel uses")
     parser.add_argument("--timeout", type=float, default=300.0, metavar="SECONDS", help="end the run after this time (default: 300)")
     parser.add_argument("--seed", type=int, default=0, help="of the inputs (default: 0)")

@@ -10,6 +10,7 @@ from tilec.source.file import SourceFile
 from tilec.target import chips
 
 from .lowering import Found, Refused, compile_checked, find_program
+from .tilelang_oracle import Oracle, Unavailable
 
 NAMES = ("kernel", "instance", "target", "device", "ok", "against", "max_abs_err", "max_rel_err", "rtol", "atol", "latency_ms", "tflops", "gbps", "smem_bytes",
          "registers", "error")  # the JSON of a run
@@ -60,14 +61,28 @@ def _run(request: dict[str, Any], reply: dict[str, Any], report: Callable[[str],
     reply["target"] = target.name
     report(f"lowering for {target.name}")
     artifact = compile_checked(found, target, request.get("tilelang_version", ""))
+    oracle = _oracle(found, request)
     given = {k: request[k] for k in ("against", "sizes", "seed", "warmup", "repeat") if request.get(k) is not None}
     try:
-        result = execute.run(artifact, execute.Options(**given), _user_code(found, request), report)
+        result = execute.run(artifact, execute.Options(**given, oracle=oracle), _user_code(found, request), report)
+    except Unavailable as error:
+        return {"error": str(error), "ran": False}
     except execute.CannotRun as error:
         return {"error": str(error), "ran": False, **({"end": True} if error.fatal else {})}
     data = result.to_json()
     data.update(kernel=reply["kernel"], instance=reply["instance"])
+    if oracle is not None and oracle.median_ms is not None:
+        data["against"] = f"TileLang {oracle.version} ({oracle.median_ms:.3g} ms)"
     return {**data, "details": result.details()}
+
+
+def _oracle(found: Found, request: dict[str, Any]) -> Oracle | None:
+    if request.get("against") != "tilelang":
+        return None
+    try:
+        return Oracle(found, request)
+    except Unavailable as error:
+        raise Refused(str(error)) from error
 
 
 def _target(name: str, found: Found) -> chips.Target:

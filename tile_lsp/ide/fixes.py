@@ -10,6 +10,7 @@ from tilec.source.span import Span
 from .lenses import COMPARE, RUN, SHOW_LOWERED
 from .snapshot import Snapshot
 
+_ORACLES = (("interpreter", "the tile interpreter"), ("reference", "its reference function"), ("tilelang", "the project's TileLang"))
 QUICK, ALL, COMMAND = "quickfix", "source.fixAll.tile-lsp", ""
 
 
@@ -88,6 +89,6 @@ def _of_kernel(snapshot: Snapshot, line: int) -> list[Action]:
         return []
     arguments = {"kernel": kernel.qualname, "instance": instance.text}
     compare = [Action(f"Compare {kernel.name} with {words}", command=COMPARE, arguments={**arguments, "against": oracle}, kind=COMMAND)
-               for oracle, words in (("interpreter", "the tile interpreter"), ("reference", "its reference function"))]
+               for oracle, words in _ORACLES if oracle != "tilelang" or snapshot.environment.sources is not None]
     return [Action(f"Compile and run {kernel.name}", command=RUN, arguments=arguments, kind=COMMAND), *compare,
             Action(f"Show the CUDA code of {kernel.name}", command=SHOW_LOWERED, arguments={**arguments, "stage": "cuda", "line": line}, kind=COMMAND)]

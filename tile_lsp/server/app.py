@@ -27,6 +27,7 @@ from .convert import to_diagnostic
 from .places import Cell, Places
 from .protocol import OrderedProtocol
 from .session import Session
+from .tidy import Tidy
 
 log = logging.getLogger("tile_lsp")
 T = TypeVar("T")
@@ -65,6 +66,7 @@ class TileServer(LanguageServer):
         self._complaints: set[str] = set()  # about configurations, told once
         self.client = Client(self)
         self.history = History()
+        self._tidy = Tidy()
         self.compiler = compiler or Compiler()
         self._threads = ThreadPoolExecutor(_ANALYSIS_THREADS, thread_name_prefix="analysis")
         self.compiler.executor = self._threads
@@ -156,6 +158,7 @@ class TileServer(LanguageServer):
         else:
             document = self.document(uri)
         self.schedule(session, session.edit(document))
+        self._tidy.edited()
 
     def schedule(self, session: Session, delay: float) -> None:
         """Publish diagnostics after a while; an edit before that postpones them."""

@@ -100,7 +100,7 @@ class Compiler:
         """Run a kernel; the JSON of ``tile-lsp run``, whose ``error`` tells what went wrong and ``place`` where."""
         document = snapshot.document
         request = {"kind": "run", "path": document.path, "text": document.normalized, "kernel": kernel, "instance": instance, "target": target,
-                   "timeout": timeout, "against": against or "auto", "details": True}
+                   "timeout": timeout, "against": against or "auto", "interpreter": snapshot.preferences.interpreter, "details": True}
         try:
             return {"kernel": kernel, "instance": instance, "target": target, "ok": False, **await self.backend.request(request, timeout, report)}
         except Exception as error:

@@ -1,6 +1,7 @@
 """The protocol's order of messages: nothing before ``initialize``, nothing after ``shutdown``."""
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from lsprotocol import types
@@ -25,6 +26,14 @@ class OrderedProtocol(LanguageServerProtocol):
             super().handle_message(message)
         elif getattr(message, "id", None) is not None:
             self._send_response(message.id, None, types.ResponseError(code=refused[0], message=refused[1]))
+
+    def _execute_handler(self, msg_id: Any, handler: Any, callback: Any, args: Any = None, kwargs: Any = None) -> None:
+        """pygls keeps the futures of notifications for ever: one for each keystroke."""
+        super()._execute_handler(msg_id, handler, callback, args, kwargs)
+        future = self._request_futures.get(msg_id)
+        if future is not None:
+            loop = asyncio.get_running_loop()  # not at once: whoever cancels all futures is walking through them
+            future.add_done_callback(lambda _: loop.call_soon(self._request_futures.pop, msg_id, None))
 
     def _refusal(self, method: str) -> tuple[int, str] | None:
         if self._shutdown:

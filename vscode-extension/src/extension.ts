@@ -12,7 +12,7 @@ const STAGES: [string, string][] = [
   ['tile', 'the tile program: what the front end understood'], ['legalized', 'after LowerAndLegalize'], ['thread', 'what one thread does'],
   ['host', 'the host module'], ['device', 'the device module'], ['cuda', 'CUDA source'], ['ptx', 'PTX, by nvcc'], ['sass', 'machine code, by nvcc and cuobjdump'],
 ];
-const ORACLES: [string, string][] = [['interpreter', 'the tile interpreter: slow, independent of the compiler'], ['reference', 'the reference function of this file']];
+const ORACLES: [string, string][] = [['interpreter', 'the tile interpreter: slow, independent of the compiler'], ['reference', 'the reference function of this file'], ['tilelang', "the project's own TileLang, in its interpreter"]];
 
 let client: LanguageClient | undefined;
 let log: vscode.LogOutputChannel;

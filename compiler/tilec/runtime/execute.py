@@ -25,7 +25,7 @@ from .oracle import interpret_arguments
 from .reference import ReferenceFault, UserFunctions, call_reference, user_inputs
 from .usermodule import UserModule, execute_file
 
-AGAINST = ("auto", "interpreter", "reference", "torch")
+AGAINST = ("auto", "interpreter", "reference", "torch", "tilelang")
 DIAGNOSIS_SECONDS = 20.0  # for the interpreter after a mismatch with a reference
 
 
@@ -45,6 +45,7 @@ class Options:
     warmup: int = 5
     repeat: int = 50
     interpreter_seconds: float = 60.0
+    oracle: Callable[[list[Any], list[int]], list[Any]] | None = None  # of ``against="tilelang"``: all arguments, which are outputs -> the outputs
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,10 @@ class _Run:
     def _against(self) -> str:
         has = self.user is not None and bool(self.user.functions.reference)
         wanted = self.options.against
+        if wanted == "tilelang":
+            if self.options.oracle is None:
+                raise CannotRun("there is no TileLang to compare with")
+            return wanted
         if wanted in ("reference", "torch") and not has:
             raise CannotRun(f"there is no reference function for {self.program.name}: define `reference(<inputs>)` at the file's top level, or name one with "
                             "`# tile-lsp: reference=NAME`; --against interpreter compares with the tile interpreter")
@@ -226,6 +231,8 @@ class _Run:
             assert self.user is not None and self.module is not None
             results = call_reference(self.module, self.user.functions.reference, self.program, self.roles, self.user.instance, values)
             expected = dict(zip(self.roles.outputs, results))
+        elif against == "tilelang":
+            expected = self._ask_tilelang(values)
         else:
             interpreted = self._interpret(values, self.options.interpreter_seconds)
             expected, result.faults = interpreted.outputs, interpreted.result.faults
@@ -239,6 +246,11 @@ class _Run:
             first = result.faults[0]
             result.error = f"{first.span}: {first.message}" if first.span is not None else first.message
         result.ok = wrong is None and not result.faults
+
+    def _ask_tilelang(self, values: list[Any]) -> dict[Buffer, torch.Tensor]:
+        assert self.options.oracle is not None
+        numbers = [i for i, p in enumerate(self.program.params) if p in self.roles.outputs]
+        return {self.program.params[i]: t for i, t in zip(numbers, self.options.oracle(self._fresh_cpu(values), numbers))}  # type: ignore[misc]
 
     def _compare(self, output: Buffer, actual: torch.Tensor, expected: torch.Tensor, values: list[Any]) -> Comparison:
         depth = max((max(v.shape, default=1) for p, v in zip(self.program.params, values) if isinstance(v, torch.Tensor) and p not in self.roles.outputs),
