@@ -51,9 +51,6 @@ class Ranges:
         self._bounds[var] = (low, _min_known(high, None if top is None else top - 1))
         self._symbolic[var] = limit
 
-    def value_of(self, var: Var) -> Expr | None:
-        return self._values.get(var)
-
     # -- numbers -------------------------------------------------------------------------------------------------
     def bounds(self, e: Expr | int) -> Range:
         """Inclusive bounds of an integer expression."""

@@ -15,12 +15,6 @@ def make_function(ev: Evaluator, node: ast.FunctionDef | ast.Lambda, scope: Scop
     name = node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
     return Function(node, scope, name, defaults, kw_defaults, source=ev.source)
 
-
-def parameter_names(function: Function) -> list[str]:
-    """Positional-or-keyword and keyword-only parameters, in order."""
-    args = function.node.args
-    return [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
-
 MAX_RECURSION_STEPS = 10_000  # of a host function that calls itself: calls of several of itself at every level would never end
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..source.span import Span
 from . import dtypes
-from .build import const_int
+from .build import const, const_int
 from .expr import Const, Expr
 
 # Scopes, spelled as TileLang 0.1.15 spells them (tilelang/language/allocate.py).
@@ -45,6 +45,17 @@ class Buffer:
     @property
     def ndim(self) -> int:
         return len(self.shape)
+
+    def all_strides(self) -> tuple[Expr, ...]:
+        """Elements between neighbours of each dimension, those of a compact buffer included."""
+        if self.strides is not None:
+            return self.strides
+        strides: list[Expr] = []
+        step: Expr = const(1)
+        for extent in reversed(self.shape):
+            strides.insert(0, step)
+            step = step * extent
+        return tuple(strides)
 
     def static_shape(self) -> tuple[int, ...] | None:
         """The extents as integers, or None if one is not a literal."""

@@ -84,7 +84,7 @@ class ExpressionPrinter:
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
         """Elements from the start of the buffer."""
-        strides = buffer.strides or row_major(buffer.shape)
+        strides = buffer.all_strides()
         wide = _is_large(buffer)
         total: Expr | None = None
         for index, stride in zip(indices, strides):
@@ -100,15 +100,6 @@ _RESERVED = {"int", "float", "double", "char", "short", "long", "bool", "auto", 
              "continue", "switch", "case", "default", "struct", "class", "union", "enum", "void", "signed", "unsigned", "static", "extern", "this",
              "template", "typename", "operator", "new", "delete", "register", "volatile", "half", "min", "max", "abs", "exp", "log", "sqrt", "pow", "pool",
              "blockIdx", "threadIdx", "gridDim", "blockDim", "true", "false", "inline", "namespace", "using", "public", "private", "y0", "y1", "j0", "j1"}
-
-
-def row_major(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    strides: list[Expr] = []
-    step: Expr = const(1)
-    for extent in reversed(shape):
-        strides.insert(0, step)
-        step = step * extent
-    return tuple(strides)
 
 
 def _widened(e: Expr) -> Expr:

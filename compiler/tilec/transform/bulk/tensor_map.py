@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ...ir import dtypes
 from ...ir.buffer import GLOBAL, Buffer, Region, tile_axes
-from ...ir.build import const, const_int
+from ...ir.build import const_int
 from ...ir.expr import Call, Expr
 from ...ir.stmt import TileOp
 from ..matrix.operands import is_multiple
@@ -35,7 +35,7 @@ class TensorMap:
 
     def strides(self) -> tuple[Expr, ...]:
         """In elements, outermost first."""
-        return row_major(self.buffer.shape) if self.buffer.strides is None else self.buffer.strides
+        return self.buffer.all_strides()
 
     def address(self) -> Call:
         """The map's address as an operand of a device function."""
@@ -70,15 +70,6 @@ class BulkTile:
         if self.row_axis is not None:
             box[self.row_axis] = self.height
         return TensorMap(tensor, tuple(box), self.swizzle)
-
-
-def row_major(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    strides: list[Expr] = []
-    step: Expr = const(1)
-    for extent in reversed(shape):
-        strides.insert(0, step)
-        step = step * extent
-    return tuple(strides)
 
 
 def bulk_layout(tile: Buffer) -> CanonicalTile | None:
@@ -122,7 +113,7 @@ def _tensor_problem(tensor: Region, safe_values: object) -> str:
     if b in safe_values:  # type: ignore[operator]
         return f"{b.name} has a safe value of its own for reads outside; bulk copies give 0"
     size = dtypes.bits(b.dtype) // 8
-    strides = row_major(b.shape) if b.strides is None else b.strides
+    strides = b.all_strides()
     if const_int(strides[-1]) != 1:
         return f"neighbours in the last dimension of {b.name} are not neighbours in memory"
     for k, stride in enumerate(strides[:-1]):
