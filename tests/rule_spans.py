@@ -111,6 +111,7 @@ UNDERLINED: dict[str, list[str]] = {
     "parallel-symbolic-extent": ["f[i]"],
     "parallel-tile-op": ["T.fill(s, 0.0)"],
     "pass-config": ['"tl.disable_tma_lowering"'],
+    "plain-function": ["T.Parallel(128)"],
     "pipeline-annotation": ["[0, 0]"],
     "pipeline-depth": ["4"],
     "pipeline-empty": ["[0, 1]"],

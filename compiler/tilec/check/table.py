@@ -57,6 +57,7 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL266", "buffer-augassign", PYTHON, "E", "A whole buffer is updated in place."),
     ("TL267", "unused-expression", PYTHON, "W", "A value is computed and thrown away."),
     ("TL268", "alloc-var-args", PYTHON, "E", "T.alloc_var gets contradicting arguments."),
+    ("TL269", "plain-function", PYTHON, "E", "A plain function does what only a kernel or a macro can."),
 
     ("TL301", "threads-range", LAUNCH, "E", "The thread count is no integer between 1 and 1024."),
     ("TL302", "grid-rank", LAUNCH, "E", "The grid has more than three dimensions."),

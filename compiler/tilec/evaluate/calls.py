@@ -6,6 +6,7 @@ from typing import Any
 
 from .evaluator import Evaluator
 from .expressions import evaluate
+from .plain_code import plain_helper
 from .scope import Scope
 from .values import (
     Api,
@@ -151,9 +152,11 @@ def _call_helper(ev: Evaluator, function: Function, args: list[Any], kwargs: dic
     """A plain function called while a kernel is traced; what it emits is placed at the call as well."""
     if node is not None:
         ev.callers.append(ev.span(node))
+    outer, ev.plain = ev.plain, plain_helper(function)
     try:
         return ev.call_function(function, args, kwargs)
     finally:
+        ev.plain = outer
         if node is not None:
             ev.callers.pop()
 

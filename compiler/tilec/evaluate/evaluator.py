@@ -63,6 +63,7 @@ class Evaluator:
         self.deadline = time.process_time() + max_seconds  # not of the clock: the verdict must not depend on what else runs
         self.depth = 0
         self.running: dict[ast.AST, int] = {}  # functions of the user's being run, with the steps that were left when they began
+        self.plain: Any = None  # the plain function that runs inside a kernel
         self.callers: list[Span] = []  # macro and helper calls being traced, outermost first
         # Values returned under conditions that are not known, and whether the machine alone decides about them.
         self.returns: list[list[tuple[Any, bool]]] = []

@@ -189,6 +189,7 @@ def _unaryop(ev: Evaluator, node: ast.UnaryOp, scope: Scope) -> Any:
     if isinstance(value, Expr):
         op = {ast.USub: "neg", ast.Not: "not", ast.Invert: "bitnot"}.get(type(node.op))
         if op == "not":
+            plain_code.refuse_condition(ev, value, node)
             operands.check_condition(ev, value, node, "not")
         return value if op is None else plain(build.unary(op, value, ev.span(node)))
     if isinstance(value, (Buffer, Region)) and isinstance(node.op, (ast.USub, ast.Invert)):
@@ -233,6 +234,8 @@ def _boolop(ev: Evaluator, node: ast.BoolOp, scope: Scope) -> Any:
         value = scalar_operand(_lazily(ev, part, scope) if i > 0 and is_device(result) else evaluate(ev, part, scope))
         if ev.builder is not None and is_tile_condition(ev, value, part):
             return unknown(name)
+        if i + 1 < len(node.values):
+            plain_code.refuse_condition(ev, value, part)
         if i == 0:
             result = value
         elif is_device(result) or is_device(value):
@@ -374,6 +377,7 @@ def _ifexp(ev: Evaluator, node: ast.IfExp, scope: Scope) -> Any:
         if is_tile_condition(ev, tested, node.test):
             return unknown("condition")
     cond = scalar_operand(tested)
+    plain_code.refuse_condition(ev, cond, node.test)
     known = truth(ev, cond)
     if known is not None:
         return evaluate(ev, node.body if known else node.orelse, scope)
@@ -514,7 +518,7 @@ _HANDLERS: dict[type, Any] = {
 }
 
 # The parts need the names above.
-from . import calls, comprehensions, functions  # noqa: E402
+from . import calls, comprehensions, functions, plain_code  # noqa: E402
 from .attributes import get_attribute  # noqa: E402
 from .python import torch_model  # noqa: E402
 from .python.builtins import BUILTINS, is_python_builtin  # noqa: E402

@@ -95,6 +95,7 @@ def _store_item(ev: Evaluator, target: ast.Subscript, value: Any, scope: Scope) 
     base = evaluate(ev, target.value, scope)
     index = evaluate_index(ev, target.slice, scope)
     if isinstance(base, (Buffer, Region)):
+        plain_code.refuse(ev, "stores to elements", target)
         elements.store_element(ev, base, index, value, target)
     elif isinstance(base, (dict, list)) and not is_unknown(index):
         try:
@@ -161,6 +162,7 @@ def _augassign_item(ev: Evaluator, node: ast.AugAssign, scope: Scope) -> None:
     old = subscripts.get_item(ev, base, index, target)
     value = binary_value(ev, type(node.op), old, evaluate(ev, node.value, scope), node)
     if isinstance(base, (Buffer, Region)):
+        plain_code.refuse(ev, "stores to elements", target)
         elements.store_element(ev, base, index, value, target, statement=node)
     elif isinstance(base, (dict, list)) and not is_unknown(index):
         try:
@@ -251,6 +253,7 @@ def _assert(ev: Evaluator, node: ast.Assert, scope: Scope) -> None:
 # -- branches ---------------------------------------------------------------------------------------------------------
 def _if(ev: Evaluator, node: ast.If, scope: Scope) -> None:
     cond = scalar_operand(evaluate(ev, node.test, scope))
+    plain_code.refuse_condition(ev, cond, node.test)
     known = truth(ev, cond)
     if known is not None:
         execute(ev, node.body if known else node.orelse, scope)
@@ -315,6 +318,8 @@ def _for(ev: Evaluator, node: ast.For, scope: Scope) -> None:
         if isinstance(iterable, LoopValue):
             loops.device_for(ev, node, iterable, scope)
             return
+    elif isinstance(iterable, LoopValue):
+        plain_code.refuse(ev, "loops of the device", node.iter)
     items = loops.iterate_host(ev, iterable, node.iter)
     if items is None:
         _unknown_loop(ev, node, scope)
@@ -386,7 +391,9 @@ def _while(ev: Evaluator, node: ast.While, scope: Scope) -> None:
     for _ in range(MAX_HOST_ITERATIONS):
         if ev.builder is None and steps - ev.steps_left > MAX_LOOP_STEPS:
             break
-        known = truth(ev, evaluate(ev, node.test, scope))
+        cond = scalar_operand(evaluate(ev, node.test, scope))
+        plain_code.refuse_condition(ev, cond, node.test)
+        known = truth(ev, cond)
         if known is None:
             _unknown_loop(ev, node, scope)
             return
@@ -497,5 +504,5 @@ _HANDLERS: dict[type, Any] = {
     ast.Import: _import, ast.ImportFrom: _importfrom,
 }
 
-from . import functions, subscripts  # noqa: E402  (they need the names above)
+from . import functions, plain_code, subscripts  # noqa: E402  (they need the names above)
 from .tile import binding, branches, decorators, elements, launch, loops, refused, signature, stored  # noqa: E402  (they need the names above)

@@ -32,10 +32,12 @@ def call_macro(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[
     if node is not None:
         ev.callers.append(ev.span(node))
     builder.enter("macro")
+    outer, ev.plain = ev.plain, None
     try:
         _bind_parameters(ev, function, scope, node)
         return run_function(ev, function, scope)
     finally:
+        ev.plain = outer
         builder.leave()
         if node is not None:
             ev.callers.pop()
