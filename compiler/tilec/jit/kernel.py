@@ -35,6 +35,7 @@ class JITKernel:
         self.latency: float | None = None
         self.ref_latency: float | None = None
         self._launch: Callable[..., None] | None = None
+        self._gpu: Any = None  # the kernel on a GPU, if it has no outputs to make
         self._arguments: Any = None
         self._fixed_outputs: list[tuple[int, list[int], Any]] | None = None
         outputs = set(program.outputs)
@@ -45,11 +46,10 @@ class JITKernel:
 
     # -- calling -------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        launch = self._launch
-        if launch is None or kwargs or self._outputs:
-            return self._general(args, kwargs)
-        launch(*args)
-        return None
+        gpu = self._gpu
+        if gpu is not None and not kwargs and gpu.run(args):  # a call like the one before
+            return None
+        return self._general(args, kwargs)
 
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call with keywords or outputs, or the first."""
@@ -150,6 +150,7 @@ class JITKernel:
         """The kernel as a function of all its parameters in order."""
         if self._launch is None:
             self._launch = self._load()
+            self._gpu = self._launch if hasattr(self._launch, "run") and not self._outputs else None
         return self._launch
 
     def _load(self) -> Callable[..., None]:

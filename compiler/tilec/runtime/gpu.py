@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
@@ -58,18 +59,19 @@ class GpuKernel:
         self._plan = plan_arguments(artifact.program)
         self._driver = Driver()
         self._functions: dict[int, list[tuple[Any, ctypes.c_void_p]]] = {}
-        self._last: _Call | None = None
+        self.run: Callable[[Sequence[Any]], bool] = _unchecked  # launches a call like the one before; False for any other
         self._pointers = {i for i, p in enumerate(self._plan.params) if not isinstance(p, Buffer) and p.dtype == "handle"}
         self._workspaces: list[Buffer] = list(artifact.thread_program.attrs.get("workspaces", ()))
 
     def __call__(self, *arguments: Any) -> None:
         """Raises ArgumentError. A call like the one before (shapes, strides, dtypes, device, numbers) is not checked anew."""
-        if self._pointers:
-            arguments = self._addresses(arguments)
-        call = self._last
-        if call is None or not call.run(arguments):
-            call = self._last = self._made(arguments)
-            call.run(arguments)
+        if not self.run(arguments):
+            if self._pointers:
+                arguments = self._addresses(arguments)
+                if self.run(arguments):
+                    return
+            self.run = self._made(arguments).run
+            self.run(arguments)
 
     def _addresses(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Tensors given for pointers as their addresses."""
@@ -175,7 +177,9 @@ class _Call:
         self.run = self._made(arguments, tensors)
 
     def _made(self, arguments: Sequence[Any], tensors: list[_Tensor]) -> Callable[[Sequence[Any]], bool]:
-        space: dict[str, Any] = {"count": len(arguments), "device": self._device, "slots": self._slots, "refuse": self._refuse, "lock": Lock(),
+        alone = self._torch.cuda.device_count() == 1  # then every tensor on a GPU is on this one, and it is the current one
+        pack = struct.Struct(f"{len(tensors)}Q").pack_into
+        space: dict[str, Any] = {"count": len(arguments), "pack": pack, "device": self._device, "slots": self._slots, "refuse": self._refuse, "lock": Lock(),
                                  "current": self._torch._C._cuda_getDevice, "stream_of": self._torch._C._cuda_getCurrentRawStream,
                                  "elsewhere": self._on_its_device, "launch": self._launch_all}
         if len(self._launches) == 1 and not self._workspaces:
@@ -184,6 +188,7 @@ class _Call:
         head = ["def run(arguments):", "    if len(arguments) != count: return False"]
         head += [f"    {', '.join(names)}{',' if len(names) == 1 else ''} = arguments"] if names else []
         looks, reads, checks, stores = [], [], [], []
+        moved: list[str] = []  # tensor maps of tensors that lie elsewhere than in the call before
         for i, a in enumerate(arguments):
             if not hasattr(a, "shape"):
                 space[f"kind{i}"], space[f"value{i}"] = type(a), a
@@ -192,17 +197,23 @@ class _Call:
             i = t.index
             space |= {f"dtype{i}": t.dtype, f"shape{i}": t.shape, f"strides{i}": t.strides, f"device{i}": t.device}
             compact = f"a{i}.is_contiguous()" if t.strides is None else f"a{i}.stride() == strides{i}"
-            looks.append(f"a{i}.dtype is dtype{i} and a{i}.shape == shape{i} and {compact} and a{i}.get_device() == device{i}")
+            here = f"a{i}.is_cuda" if alone else f"a{i}.get_device() == device{i}"
+            looks.append(f"a{i}.dtype is dtype{i} and a{i}.shape == shape{i} and {compact} and {here}")
             reads.append(f"p{i} = a{i}.data_ptr()")
             checks.append(f"    if p{i} & {t.mask} or not p{i}: refuse({i}, p{i}, {t.mask + 1})")
             space |= {f"point{i}_{k}": made.point_at for k, made in enumerate(t.maps)}
-            pointed = "".join(f"; point{i}_{k}(p{i})" for k in range(len(t.maps)))
-            stores.append(f"if slots[{t.slot}] != p{i}: slots[{t.slot}] = p{i}{pointed}" if t.maps else f"slots[{t.slot}] = p{i}")
+            if t.maps:
+                moved.append(f"if slots[{t.slot}] != p{i}: {'; '.join(f'point{i}_{k}(p{i})' for k in range(len(t.maps)))}")
+            stores.append(f"p{i}")
         if tensors:
             head += ["    try:", f"        if not ({' and '.join(looks)}): return False", f"        {'; '.join(reads)}",
                      "    except AttributeError: return False  # not a tensor"]
-        body = [*checks, "    with lock:  # the slots belong to one call at a time", *(f"        {s}" for s in stores),
-                "        if current() == device: launch(stream_of(device))", "        else: elsewhere()", "    return True"]
+        assert [t.slot for t in tensors] == list(range(len(tensors))), "the tensors' slots come first, in order"
+        body = [*checks, "    with lock:  # the slots belong to one call at a time"]
+        body += [f"        {text}" for text in moved]
+        body += [f"        pack(slots, 0, {', '.join(stores)})"] if tensors else []
+        body += ["        launch(stream_of(device))"] if alone else ["        if current() == device: launch(stream_of(device))", "        else: elsewhere()"]
+        body += ["    return True"]
         exec(compile("\n".join([*head, *body]), "<call>", "exec"), space)
         return space["run"]
 
@@ -225,6 +236,11 @@ class _Call:
             raise ArgumentError(f"{alignment_message(self._plan, p, alignment)}, but the tensor starts elsewhere; pass a copy (tensor.clone())")
         if index not in self._empty:
             raise ArgumentError(null_message(self._plan, p))
+
+
+def _unchecked(arguments: Sequence[Any]) -> bool:
+    """Before the first call."""
+    return False
 
 
 def _check_grid(name: str, grid: list[int]) -> None:
