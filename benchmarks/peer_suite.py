@@ -3,7 +3,8 @@
     python benchmarks/peer_suite.py TREE [--only language,kernel,...] [--jobs 16] [--json FILE] [--timeout SECONDS] [--failures] [--cpu]
 
 TREE is a checkout of the public repository; its files are run unchanged, each in a process of its own, with ``tilelang`` served by
-tilec (``python -m tilec -m pytest FILE``). Tests that need a GPU skip without one.
+tilec (``python -m tilec -m pytest FILE``). Tests that need a GPU skip without one. A second table leaves out what ``peer_excluded.txt``
+lists: tests of TileLang's internals, of its own CUDA text and messages.
 """
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ import time
 import xml.etree.ElementTree as ET
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 FOLDERS = ("language", "kernel", "issue", "analysis", "fastmath", "math")
@@ -66,6 +68,22 @@ def outcome_of(case: ET.Element) -> tuple[str, str, str]:
     return name, "passed", ""
 
 
+# -- what is not about behaviour -------------------------------------------------------------------------------------------------
+EXCLUDED = Path(__file__).with_name("peer_excluded.txt")
+
+
+def excluded(path: Path = EXCLUDED) -> list[tuple[str, str]]:
+    """(pattern, reason) of the tests that are counted apart."""
+    lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    return [(pattern, reason) for pattern, reason in lines]
+
+
+def reason_of(folder: str, file: str, test: str, patterns: list[tuple[str, str]]) -> str | None:
+    """Why a test is counted apart; None if it is not."""
+    name = f"{folder}/{file}::{test.rpartition('::')[2].partition('[')[0]}"
+    return next((reason for pattern, reason in patterns if fnmatchcase(name, pattern)), None)
+
+
 def table(counts: dict[str, Counter[str]]) -> str:
     lines = [f"{'folder':12}" + "".join(f"{o:>9}" for o in OUTCOMES) + f"{'passed/run':>12}"]
     total: Counter[str] = Counter()
@@ -103,12 +121,23 @@ def main() -> int:
     with ThreadPoolExecutor(args.jobs) as pool:
         results = list(pool.map(lambda item: run_file(item[1], args.timeout, args.cpu, deadline, args.tree.resolve()), chosen))
     counts: dict[str, Counter[str]] = defaultdict(Counter)
+    behaviour: dict[str, Counter[str]] = defaultdict(Counter)
+    apart: Counter[str] = Counter()
+    patterns = excluded()
     for (folder, path), found in zip(chosen, results):
         counts[folder].update(outcome for _, outcome, _ in found)
+        for name, outcome, _ in found:
+            reason = reason_of(folder, path.name, name, patterns)
+            if reason is None:
+                behaviour[folder][outcome] += 1
+            else:
+                apart[reason] += 1
         for name, outcome, why in found if args.failures else ():
             if outcome in ("failed", "timeout"):
                 print(f"{folder}/{path.name} {name}: {why}")
     print(table(counts))
+    print(f"\nof behaviour, without {sum(apart.values())} tests ({', '.join(f'{n} {reason}' for reason, n in apart.most_common())}; {EXCLUDED.name}):")
+    print(table(behaviour))
     print(f"{len(chosen)} files in {time.monotonic() - start:.0f} s")
     if args.json:
         record = [{"folder": folder, "file": path.name, "test": n, "outcome": o, "why": w} for (folder, path), found in zip(chosen, results) for n, o, w in found]

@@ -164,11 +164,31 @@ def _printed(program: TileProgram) -> tuple[str, LineMap]:
     return "\n".join(text for text, _ in lines) + "\n", [s.span if s is not None else None for _, s in lines]
 
 
+def _has_tvm() -> bool:
+    """Whether TVM is installed; a stand-in that scripts import has no file."""
+    import importlib.util
+
+    spec = importlib.util.find_spec("tvm")
+    return spec is not None and spec.origin is not None
+
+
+def _launches_as_text(a: Artifact) -> str:
+    """The launches alone: without TVM there is no host module to show."""
+    lines = [f"# {a.program.name}: what its call launches (with TVM installed this is the host module)"]
+    for spec in a.cuda().kernels:
+        grid = ", ".join(expr_text(e) for e in spec.grid)
+        names = ", ".join(p.name for p in spec.arguments)
+        lines.append(f"{spec.name}<<<({grid}), {spec.block}, {spec.shared_bytes}>>>({names})")
+    return "\n".join(lines) + "\n"
+
+
 def _host_stage(a: Artifact) -> tuple[str, LineMap]:
     if a.target.kind == "cpu":
         from .emit.cpu import emit_cpu
 
         text = emit_cpu(a.thread_program).host_text()
+    elif not _has_tvm():
+        text = _launches_as_text(a)
     else:
         from .emit.modules import host_text
 

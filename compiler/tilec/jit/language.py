@@ -7,7 +7,7 @@ from typing import Any
 
 from ..evaluate.evaluator import Evaluator
 from ..evaluate.tile.registry import subscript_api
-from ..evaluate.values import Api, DType, Function, Module, is_unknown
+from ..evaluate.values import Api, DType, Function, Module, is_unknown, unknown
 from ..evaluate.workspace import Workspace, tilelang_member
 from ..ir import dtypes
 from ..ir.buffer import Buffer
@@ -131,6 +131,14 @@ def member(module: str, name: str) -> Any:
 
         return importlib.import_module(found.name)
     return Name(found)
+
+
+def of_tvm(path: str) -> Any:
+    """What a name of TVM's means inside a kernel; unknown where the language has nothing of the kind."""
+    from ..evaluate.python.modules import member as member_of
+
+    module, _, name = path.rpartition(".")
+    return member_of(module, name) if module.startswith("tvm") else unknown(path)
 
 
 def is_known(name: str) -> bool:

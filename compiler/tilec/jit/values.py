@@ -37,6 +37,11 @@ class dtype(str):
 
     __slots__ = ()
 
+    def __new__(cls, name: Any) -> dtype:
+        """By its name or torch's type."""
+        text = str(name).removeprefix("torch.")
+        return super().__new__(cls, dtypes.canonical(text) or text)
+
     @property
     def name(self) -> str:
         return str(self)
@@ -107,6 +112,8 @@ def _foreign(obj: Any) -> Any:
         return _of_torch(obj)
     if kind == "numpy" and hasattr(obj, "item") and getattr(obj, "ndim", 1) == 0:
         return obj.item()
+    if isinstance(obj, types.ModuleType) and obj.__name__.split(".")[0] == "tvm":
+        return Module(obj.__name__)
     if isinstance(obj, types.ModuleType):
         return Module(obj.__name__) if obj.__name__ in _MODELLED else HostObject(obj, BRIDGE)
     if obj in (int, float, bool):

@@ -12,6 +12,8 @@ from typing import Any
 MODULES: dict[str, tuple[str, str | None]] = {
     "tilelang": ("top", "tilelang"),
     "tilelang.language": ("language", "tilelang.language"),
+    "tilelang.language.dtypes": ("data_types", "tilelang.language"),
+    "tilelang.rocm.target": ("other_gpus", None),
     "tilelang.testing": ("testing", None),
     "tilelang.profiler": ("profiling", None),
     "tilelang.autotuner": ("tuning", None),

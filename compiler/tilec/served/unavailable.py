@@ -19,6 +19,12 @@ class Unavailable:
         return InternalUsed(f"{self._name} is internal to TileLang or TVM and not part of this compiler; kernels need tilelang, tilelang.language, .testing, "
                             ".profiler, .autotuner, .layout and .utils only")
 
+    def __tilec_value__(self) -> Any:
+        """Inside kernels TVM's spellings of what the language has mean the same."""
+        from ..jit.language import of_tvm
+
+        return of_tvm(self._name)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise self._refuse()
 
