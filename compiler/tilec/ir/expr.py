@@ -48,6 +48,13 @@ class Expr:
     def __rtruediv__(self, other: Any) -> Expr: return self._binary("div", other, True)
     def __floordiv__(self, other: Any) -> Expr: return self._binary("floordiv", other)
     def __rfloordiv__(self, other: Any) -> Expr: return self._binary("floordiv", other, True)
+    def __and__(self, other: Any) -> Expr: return self._binary("bitand", other)
+    def __rand__(self, other: Any) -> Expr: return self._binary("bitand", other, True)
+    def __or__(self, other: Any) -> Expr: return self._binary("bitor", other)
+    def __ror__(self, other: Any) -> Expr: return self._binary("bitor", other, True)
+    def __xor__(self, other: Any) -> Expr: return self._binary("bitxor", other)
+    def __lshift__(self, other: Any) -> Expr: return self._binary("shl", other)
+    def __rshift__(self, other: Any) -> Expr: return self._binary("shr", other)
     def __mod__(self, other: Any) -> Expr: return self._binary("floormod", other)
     def __rmod__(self, other: Any) -> Expr: return self._binary("floormod", other, True)
 

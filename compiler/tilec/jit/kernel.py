@@ -22,8 +22,13 @@ class JITKernel:
     Raises CompileError when it is made, ``ArgumentError`` when an argument does not fit, ``LaunchError`` from the driver.
     """
 
-    def __init__(self, program: TileProgram, target: Target, *, pass_configs: dict[str, Any] | None = None, verbose: bool = False,
-                 prim_func: Any = None):
+    def __init__(self, program: TileProgram, target: Target, out_idx: Any = None, execution_backend: str | None = None, *,
+                 pass_configs: dict[str, Any] | None = None, verbose: bool = False, prim_func: Any = None):
+        if not isinstance(program, TileProgram):  # TileLang's own: JITKernel(prim_func, target="cuda", out_idx=...)
+            from .decorators import _with_outputs
+            from .targets import resolve
+
+            prim_func, program, target = program, _with_outputs(program.program, out_idx), resolve(target)
         refuse_faulty(program, target)
         if pass_configs and "pass_configs" not in program.attrs:
             program = replace(program, attrs={**program.attrs, "pass_configs": dict(pass_configs)})

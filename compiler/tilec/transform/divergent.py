@@ -36,6 +36,8 @@ def check_divergent(s: Stmt, state: LaunchState, ranges: Ranges) -> None:
         return
     for b in written:
         touching = [u for u in units if b in u.reads or b in u.writes]
+        if not any(b in u.reads for u in touching):
+            continue  # what is only written, or updated atomically, needs no order here
         if len(touching) == 1 and not _in_loop(s, touching[0]):
             continue
         accesses = [a for u in touching for a in _accesses(u, b)]

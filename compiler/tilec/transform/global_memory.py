@@ -100,13 +100,12 @@ def _written_in_cuda(s: Launch) -> Launch:
     if text is None:
         raise LoweringError("The source of this kernel is not known.", s.span, "source-kernel")
     entries = _ENTRY.findall(text)
-    if entry not in entries and not (entry == "main_kernel" and len(entries) == 1):
+    if entry not in entries:
         names = ", ".join(entries) or "none"
         raise LoweringError(f"The CUDA source has no __global__ function {entry!r}. Available entries: {names}", s.span, "source-kernel")
-    chosen = entry if entry in entries else entries[0]
     prelude = s.attrs.get("prelude")
     text = f"{prelude}\n{text}" if isinstance(prelude, str) else text
-    return replace(s, body=(), attrs={**s.attrs, "source_text": text, "entry": chosen})
+    return replace(s, body=(), attrs={**s.attrs, "source_text": text, "entry": entry})
 
 
 def _text_of(source: Any) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir.buffer import FRAGMENT, Buffer, Region
-from ..ir.build import unary
+from ..ir.build import binary, unary
 from ..ir.evaluate_int import evaluate
 from ..ir.expr import Expr, Load, Var
 from ..ir.expr import walk as walk_expr
@@ -20,7 +20,7 @@ from .errors import LoweringError
 from .rewrite import map_children
 
 WARP = 32
-_PER_THREAD = ("atomic", "print", "device_assert", "annotate", "mbarrier_arrive", "mbarrier_wait_parity", "mbarrier_expect_tx", "fence_proxy_async",
+_PER_THREAD = ("atomic", "print", "device_assert", "annotate", "mbarrier_arrive", "mbarrier_wait_parity", "mbarrier_expect_tx", "fence_proxy_async", "cp_async_barrier_noinc",
                "sync_threads", "sync_warp", "set_max_nreg", "ptx_wait_group", "ptx_commit_group")
 
 
@@ -47,19 +47,31 @@ class _Finder:
         return tuple(out)
 
     def _roles(self, s: If) -> Body | None:
-        """One role a branch; None if the condition does not divide the block that way."""
+        """One role a branch, those of ``elif`` too; None if the conditions do not divide the block that way."""
+        found = self._divided(s, set(range(self.state.threads)), None)
+        return None if found is None else tuple(found)
+
+    def _divided(self, s: If, within: set[int], guard: Expr | None) -> list[Stmt] | None:
+        """The roles among some threads, which are those that ``guard`` lets through."""
         passing = self._passing(s.cond)
         if passing is None:
             return None
+        mine = [n for n in passing if n in within]
+        rest = sorted(within - set(mine))
+        otherwise = _both(guard, unary("not", s.cond))
         found: list[Stmt] = []
-        rest = sorted(set(range(self.state.threads)) - set(passing))
-        for cond, threads, branch in ((s.cond, passing, s.then), (unary("not", s.cond), rest, s.other)):
-            if not branch or not threads:
-                continue
-            if not _whole_warps(threads):
+        if s.then and mine:
+            if not _whole_warps(mine):
                 return None
-            found.append(Role(s.span, cond, branch, (), threads[0], threads[-1] + 1))
-        return tuple(found)
+            found.append(Role(s.span, _both(guard, s.cond), s.then, (), mine[0], mine[-1] + 1))
+        if not s.other or not rest:
+            return found
+        if len(s.other) == 1 and isinstance(s.other[0], If) and self._passing(s.other[0].cond) is not None:
+            more = self._divided(s.other[0], set(rest), otherwise)
+            return None if more is None else [*found, *more]
+        if not _whole_warps(rest):
+            return None
+        return [*found, Role(s.span, otherwise, s.other, (), rest[0], rest[-1] + 1)]
 
     def _passing(self, cond: Expr) -> list[int] | None:
         """The numbers of the threads that pass a condition on the thread number alone."""
@@ -72,6 +84,10 @@ class _Finder:
                     if evaluate(cond, dict(zip(self.state.thread_vars, (n % x, n // x % y, n // (x * y) % z))))]
         except (KeyError, ValueError, ZeroDivisionError):
             return None
+
+
+def _both(a: Expr | None, b: Expr) -> Expr:
+    return b if a is None else binary("and", a, b)
 
 
 def _has_tiles(s: If) -> bool:

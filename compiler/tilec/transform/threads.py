@@ -10,7 +10,7 @@ from ..analysis.layout import THREAD, FragmentLayout, Replica
 from ..ir import dtypes
 from ..ir.buffer import FRAGMENT, GLOBAL, TMEM, VAR, Buffer
 from ..ir.build import binary, const, const_int, unary
-from ..ir.expr import Call, Expr, Load, Var
+from ..ir.expr import Call, Expr, Load, Select, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Launch, Let, Parallel, Role, Stmt, Store, TileOp, While
@@ -313,10 +313,14 @@ class ThreadLowering:
     def _cp_async(self, s: Evaluate, e: Call) -> list[Stmt]:
         """T.ptx_cp_async(shared pointer, global pointer, elements[, predicate]): one asynchronous copy of this thread."""
         places: list[tuple[Buffer, tuple[Expr, ...]]] = []
+        guard = self._plain(e.args[3]) if len(e.args) > 3 and isinstance(e.args[3], Expr) else None
         for pointer in e.args[:2]:
-            if not isinstance(pointer, Call) or pointer.op != "access_ptr" or not isinstance(pointer.args[0], Load):
+            load = pointer.args[0] if isinstance(pointer, Call) and pointer.op == "access_ptr" else None
+            if isinstance(load, Select) and isinstance(load.then, Load):  # a place that may lie outside of its tensor, which reads as zeros
+                inside = self._plain(load.cond)
+                guard, load = inside if guard is None else binary("and", inside, guard), load.then
+            if not isinstance(load, Load):
                 raise LoweringError("T.ptx_cp_async takes pointers to elements (T.access_ptr).", s.span, "cp-async-width")
-            load = pointer.args[0]
             places.append(self.state.shared_element(load.buffer, tuple(self._plain(i) for i in load.indices)))
         (target, _), (source, _) = places
         elements = const_int(e.args[2])
@@ -326,7 +330,6 @@ class ThreadLowering:
                                 f"({source.dtype}, {source.scope}) to {target.name} ({target.dtype}, {target.scope}).", s.span, "cp-async-width")
         if self.state.target.sm < 80:
             raise LoweringError(f"T.ptx_cp_async needs sm_80 or newer; {self.state.target.name} has no such instruction.", s.span, "op-target")
-        guard = self._plain(e.args[3]) if len(e.args) > 3 and isinstance(e.args[3], Expr) else None
         return [unit((async_copy_statement(places[0], places[1], size, guard, s.span),), s.span, asynchronous=True)]
 
     def _atomic(self, s: TileOp, divergent: bool) -> list[Stmt]:

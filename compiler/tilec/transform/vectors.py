@@ -62,7 +62,8 @@ def choose_lanes(s: Parallel, layout: FragmentLayout, body: Body, state: LaunchS
 
 
 def _asynchronous(s: Parallel, body: Body, lanes: Lanes, state: LaunchState) -> bool:
-    return bool(s.attrs.get("asynchronous")) and async_source(body, lanes, state) is not None
+    whole = all(dtypes.bits(b.dtype) >= 8 for b, _ in _memory_accesses(body))
+    return bool(s.attrs.get("asynchronous")) and whole and async_source(body, lanes, state) is not None
 
 
 def async_source(body: Body, lanes: Lanes, state: LaunchState) -> tuple[Store, Load, Expr | None] | None:

@@ -10,7 +10,7 @@ from ...ir.build import const, const_int
 from ...ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var
 from ...transform.bulk.tensor_map import TensorMap
 from ...transform.errors import LoweringError
-from . import types
+from . import nibbles, types
 from .functions import FLOAT_FUNCTIONS, PREDICATES
 from .intrinsics import INTRINSICS
 
@@ -47,6 +47,8 @@ class ExpressionPrinter:
     def type(self, dtype: str, span: Any = None) -> str:
         if dtype in types.HEADERS:
             self.headers.add(types.HEADERS[dtype])
+        if dtype == types.FLOAT4:
+            self.use("tile_fp4", nibbles.CONVERSIONS)
         return types.c_type(dtype, span)
 
     def use(self, name: str, source: str) -> str:
@@ -81,6 +83,12 @@ class ExpressionPrinter:
         if buffer.scope == VAR and buffer.attrs.get("byte_offset") is None:
             return self.name(buffer)
         return f"{self.name(buffer)}[{self.text(self.offset(buffer, indices))}]"
+
+    def assignment(self, buffer: Buffer, indices: tuple[Expr, ...], value: str) -> str:
+        """``buffer[indices] = value``."""
+        if nibbles.is_packed(buffer):
+            return nibbles.store(self, self.name(buffer), self.text(self.offset(buffer, indices)), value)
+        return f"{self.element(buffer, indices)} = {value}"
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
         """Elements from the start of the buffer."""
@@ -125,8 +133,7 @@ def _is_large(buffer: Buffer) -> bool:
 
 
 def _const(p: ExpressionPrinter, e: Const, level: int) -> str:
-    if e.dtype in types.HEADERS:
-        p.headers.add(types.HEADERS[e.dtype])
+    p.type(e.dtype)
     return types.literal(e.value, e.dtype)
 
 
@@ -142,7 +149,8 @@ def _binary(p: ExpressionPrinter, e: Binary, level: int) -> str:
         return p.text(Call(e.dtype, e.span, "pow", (e.a, e.b)), level)
     if e.op in ("floordiv", "floormod"):
         return _floor(p, e, level)
-    if dtype in types.FLOAT8:
+    if dtype in types.FLOAT8 or dtype == types.FLOAT4:
+        p.type(dtype)
         wide = Binary("float32" if e.dtype != "bool" else "bool", e.span, e.op, Cast("float32", None, e.a), Cast("float32", None, e.b))
         return p.text(Cast(e.dtype, None, wide) if e.dtype != "bool" else wide, level)
     if e.op in ("truncmod",) and dtypes.is_float(dtype):
@@ -177,7 +185,7 @@ def _min_max(p: ExpressionPrinter, e: Binary, dtype: str) -> str:
     if dtype in ("float32", "tfloat32", "float64"):
         suffix = "f" if dtype != "float64" else ""
         return f"f{e.op}{suffix}({p.text(e.a)}, {p.text(e.b)})"
-    if dtype in types.HALVES or dtype in types.FLOAT8:
+    if dtype in types.HALVES or dtype in types.FLOAT8 or dtype == types.FLOAT4:
         wide = Binary("float32", e.span, e.op, Cast("float32", None, e.a), Cast("float32", None, e.b))
         return p.text(Cast(dtype, None, wide))
     a, b = p.text(e.a, 8), p.text(e.b, 8)
@@ -188,7 +196,7 @@ def _min_max(p: ExpressionPrinter, e: Binary, dtype: str) -> str:
 
 
 def _unary(p: ExpressionPrinter, e: Unary, level: int) -> str:
-    if e.dtype in types.FLOAT8:
+    if e.dtype in types.FLOAT8 or e.dtype == types.FLOAT4:
         return p.text(Cast(e.dtype, None, Unary("float32", None, e.op, Cast("float32", None, e.a))), level)
     symbol = {"neg": "-", "not": "!", "bitnot": "~"}[e.op]
     text = f"{symbol}{p.text(e.a, 11)}"
@@ -209,6 +217,8 @@ def _select(p: ExpressionPrinter, e: Select, level: int) -> str:
 
 def _load(p: ExpressionPrinter, e: Load, level: int) -> str:
     p.type(e.buffer.dtype, e.span)
+    if nibbles.is_packed(e.buffer):
+        return nibbles.load(p, p.name(e.buffer), p.text(p.offset(e.buffer, e.indices)))
     return p.element(e.buffer, e.indices)
 
 
@@ -229,6 +239,8 @@ def _call(p: ExpressionPrinter, e: Call, level: int) -> str:
     if e.op == "address_of":
         load = e.args[0]
         p.type(load.buffer.dtype, e.span)
+        if nibbles.is_packed(load.buffer):
+            return f"&{p.name(load.buffer)}[({p.text(p.offset(load.buffer, load.indices))}) / 2]"
         return f"&{p.element(load.buffer, load.indices)}"
     if e.op == "reinterpret":
         return _reinterpret(p, e)
@@ -243,7 +255,7 @@ def _call(p: ExpressionPrinter, e: Call, level: int) -> str:
     function = FLOAT_FUNCTIONS.get(e.op)
     if function is None:
         raise LoweringError(f"T.{e.op} cannot be compiled for CUDA yet", e.span)
-    if e.dtype in types.HALVES or e.dtype in types.FLOAT8:
+    if e.dtype in types.HALVES or e.dtype in types.FLOAT8 or e.dtype == types.FLOAT4:
         wide = Call("float32", e.span, e.op, tuple(Cast("float32", None, a) for a in e.args))
         return p.text(Cast(e.dtype, None, wide), level)
     return function(e.dtype, [p.text(a) for a in e.args])

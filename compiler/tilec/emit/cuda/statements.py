@@ -80,7 +80,7 @@ def _let(out: StatementPrinter, s: Let) -> None:
 
 def _store(out: StatementPrinter, s: Store) -> None:
     out.expr.type(s.buffer.dtype, s.span)
-    out.line(f"{out.expr.element(s.buffer, s.indices)} = {out.expr.text(s.value)};", s.span)
+    out.line(f"{out.expr.assignment(s.buffer, s.indices, out.expr.text(s.value))};", s.span)
 
 
 def _for(out: StatementPrinter, s: For) -> None:

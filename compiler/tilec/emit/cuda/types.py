@@ -11,10 +11,11 @@ NAMES = {
     "bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short", "int32": "int",
     "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long", "float16": "__half", "bfloat16": "__nv_bfloat16",
     "float32": "float", "tfloat32": "float", "float64": "double", "float8_e4m3fn": "__nv_fp8_e4m3", "float8_e5m2": "__nv_fp8_e5m2",
-    "float8_e8m0fnu": "__nv_fp8_e8m0", "handle": "unsigned long long", "void": "void",
+    "float8_e8m0fnu": "__nv_fp8_e8m0", "float4_e2m1fn": "unsigned char", "handle": "unsigned long long", "void": "void",
 }
 HEADERS = {"float16": "cuda_fp16.h", "bfloat16": "cuda_bf16.h", "float8_e4m3fn": "cuda_fp8.h", "float8_e5m2": "cuda_fp8.h", "float8_e8m0fnu": "cuda_fp8.h"}
 HALVES = ("float16", "bfloat16")
+FLOAT4 = "float4_e2m1fn"  # its values are codes (nibbles.py)
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu")
 
 
@@ -79,8 +80,10 @@ def convert(text: str, source: str, target: str) -> str:
     wide = to_float(text, source)
     if target in ("float32", "tfloat32"):
         return wide if wide is not None else f"static_cast<float>({text})"
-    if target in HALVES or target in FLOAT8:
+    if target in HALVES or target in FLOAT8 or target == FLOAT4:
         value = wide if wide is not None else f"static_cast<float>({text})"
+        if target == FLOAT4:
+            return f"tile_float_to_fp4({value})"
         if target == "float16":
             return f"__float2half_rn({value})"
         return f"__float2bfloat16_rn({value})" if target == "bfloat16" else f"{NAMES[target]}({value})"
@@ -96,4 +99,6 @@ def to_float(text: str, source: str) -> str | None:
         return f"__half2float({text})"
     if source == "bfloat16":
         return f"__bfloat162float({text})"
+    if source == FLOAT4:
+        return f"tile_fp4_to_float({text})"
     return f"static_cast<float>({text})" if source in FLOAT8 else None

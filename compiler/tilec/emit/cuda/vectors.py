@@ -37,13 +37,13 @@ def print_vector(out: Any, s: For) -> None:
         out.line(f"alignas(16) {element} {name}[{count}];", store.span)
         _wide_copy(out, name, f"&{_first(out, load.buffer, load.indices, s.var, count)}", load.buffer.dtype, count, store, into_local=True)
         out.expr.substitute[load] = f"{name}[{out.expr.name(s.var)}]"
-    target = out.expr.element(store.buffer, store.indices)
+    variable = out.expr.name(s.var)
     if target_wide:
         out.line(f"alignas(16) {out.expr.type(store.buffer.dtype)} out_v[{count}];", store.span)
-        target = f"out_v[{out.expr.name(s.var)}]"
-    variable = out.expr.name(s.var)
+    value = out.expr.text(store.value)
+    assign = f"out_v[{variable}] = {value}" if target_wide else out.expr.assignment(store.buffer, store.indices, value)
     out.line("#pragma unroll", store.span)
-    out.line(f"for (int {variable} = 0; {variable} < {count}; ++{variable}) {target} = {out.expr.text(store.value)};", store.span)
+    out.line(f"for (int {variable} = 0; {variable} < {count}; ++{variable}) {assign};", store.span)
     if target_wide:
         _wide_copy(out, f"&{_first(out, store.buffer, store.indices, s.var, count)}", "out_v", store.buffer.dtype, count, store, into_local=False)
     out.expr.substitute = saved
@@ -61,6 +61,8 @@ def _is_memory(buffer: Any) -> bool:
 
 
 def _wide(buffer: Any, indices: tuple[Expr, ...], var: Var, count: int, out: Any) -> bool:
+    if dtypes.bits(buffer.dtype) < 8:
+        return False
     size = _bytes(buffer.dtype, count)
     return _is_memory(buffer) and size >= 4 and (size in _WIDE or size % 16 == 0) and _steps_by_one(out.expr.offset(buffer, indices), var)
 

@@ -188,7 +188,10 @@ def _solve(ev: Evaluator, annotation: TensorType, given: HostTensor) -> None:
     assert ev.builder is not None
     if annotation.shape is None or len(annotation.shape) != len(given.shape):
         return
-    for extent, value in zip(annotation.shape, given.shape):
+    packed = annotation.dtype != dtypes.UNKNOWN and dtypes.bits(annotation.dtype) < 8 and given.dtype not in (dtypes.UNKNOWN, annotation.dtype)
+    for dim, (extent, value) in enumerate(zip(annotation.shape, given.shape)):
+        if packed and dim == len(given.shape) - 1 and isinstance(value, int):
+            value *= 8 // dtypes.bits(annotation.dtype)  # the tensor passed holds bytes
         if isinstance(extent, Var) and extent.kind == "const" and isinstance(value, int):
             ev.builder.solved[extent.name] = value
 

@@ -1,0 +1,68 @@
+"""4-bit floats, two to a byte in memory."""
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from emit_support import for_target, prim  # noqa: E402
+from three_ways import three_ways  # noqa: E402
+
+VALUES = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def packed(rows, columns):
+    return torch.randint(0, 256, (rows, columns // 2), generator=torch.Generator().manual_seed(1)).to(torch.uint8)
+
+
+def unpacked(raw):
+    return torch.stack([VALUES[(raw & 15).long()], VALUES[(raw >> 4).long()]], -1).reshape(*raw.shape[:-1], -1)
+
+
+def test_reading():
+    a, b = packed(8, 64), torch.zeros(8, 64)
+    three_ways("A: T.Tensor((8, 64), 'float4_e2m1fn'), B: T.Tensor((8, 64), 'float32')", """
+    with T.Kernel(1, threads=64):
+        for i, j in T.Parallel(8, 64):
+            B[i, j] = T.cast(A[i, j], 'float32')
+    """, a, b, interpreter=False, threads=False)
+    if torch.cuda.is_available() or bool(b.any()):
+        assert torch.equal(b, unpacked(a))
+
+
+@pytest.mark.parametrize("tile", [True, False])
+def test_writing_neighbours(tile):
+    a = torch.linspace(-8, 8, 8 * 64).reshape(8, 64)
+    out = torch.full((8, 32), 0x5A, dtype=torch.uint8)
+    body = """
+        s = T.alloc_shared((8, 64), 'float4_e2m1fn')
+        for i, j in T.Parallel(8, 64):
+            s[i, j] = T.cast(A[i, j], 'float4_e2m1fn')
+        T.copy(s, B)
+    """ if tile else """
+        for i, j in T.Parallel(8, 64):
+            B[i, j] = T.cast(A[i, j], 'float4_e2m1fn')
+    """
+    three_ways("A: T.Tensor((8, 64), 'float32'), B: T.Tensor((8, 64), 'float4_e2m1fn')", f"""
+    with T.Kernel(1, threads=64):
+{body}
+    """, a, out, interpreter=False, threads=False)
+    if bool((out != 0x5A).any()):
+        nearest = (a.abs()[..., None] - VALUES[:8]).abs()
+        best = nearest.min(-1).values
+        assert torch.equal((unpacked(out).abs() - a.abs()).abs(), best) and bool(((unpacked(out) < 0) <= (a < 0)).all())
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_it_assembles(target):
+    made = for_target(prim("A: T.Tensor((64, 128), 'float4_e2m1fn'), B: T.Tensor((64, 128), 'float4_e2m1fn'), P: T.Tensor((64,), 'int32')", """
+    with T.Kernel(64, threads=32) as i:
+        f = T.alloc_fragment((128,), 'float4_e2m1fn')
+        T.copy(A[i, 0], f)
+        for k in T.Parallel(128):
+            f[k] = f[k] + f[k]
+        T.copy(f, B[P[i], 0])
+        for k in T.serial(128):
+            B[P[i], k] = A[i, k]
+    """), target)
+    made.cubin()
