@@ -84,6 +84,12 @@ def reason_of(folder: str, file: str, test: str, patterns: list[tuple[str, str]]
     return next((reason for pattern, reason in patterns if fnmatchcase(name, pattern)), None)
 
 
+def failing_files(record: list[dict[str, str]]) -> set[tuple[str, str]]:
+    patterns = excluded()
+    return {(r["folder"], r["file"]) for r in record
+            if r["outcome"] in ("failed", "timeout") and reason_of(r["folder"], r["file"], r["test"], patterns) is None}
+
+
 def table(counts: dict[str, Counter[str]]) -> str:
     lines = [f"{'folder':12}" + "".join(f"{o:>9}" for o in OUTCOMES) + f"{'passed/run':>12}"]
     total: Counter[str] = Counter()
@@ -107,11 +113,15 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--timeout", type=float, default=300.0)
     parser.add_argument("--limit", type=float, default=7200.0, help="seconds for everything; files not run by then count as timeouts")
+    parser.add_argument("--again", type=Path, help="the --json of a run before: only files in which a test of behaviour failed or timed out")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--cpu", action="store_true", help="without a GPU: compile for sm_90a, execute on the CPU target")
     parser.add_argument("--failures", action="store_true", help="list what fails and why")
     args = parser.parse_args()
     chosen = [(folder, f) for folder, f in files_of(args.tree.resolve(), [n for n in args.only.split(",") if n]) if args.match in f.name]
+    if args.again:
+        wanted = failing_files(json.loads(args.again.read_text(encoding="utf-8")))
+        chosen = [(folder, f) for folder, f in chosen if (folder, f.name) in wanted]
     if not chosen:
         print(f"peer_suite: no tests under {args.tree}", file=sys.stderr)
         return 2

@@ -262,3 +262,16 @@ def test_asynchronous_copies_by_hand(predicate):
     if predicate:
         kept[256:] = 0
     assert torch.equal(b, kept.flip(0))
+
+
+def test_a_loop_whose_iterations_wait_for_the_grid():
+    made = for_target(prim("A: T.Tensor((1024,), 'float32')", """
+    with T.Kernel(16, threads=128) as bx:
+        held = T.alloc_fragment((64,), 'float32')
+        for i in T.Parallel(64):
+            held[i] = A[1023 - bx * 64 - i]
+            T.sync_grid()
+            A[bx * 64 + i] = A[bx * 64 + i] + held[i]
+    """), "sm_90a")
+    assert made.text("cuda").count("tile_sync_grid();") == 1
+    made.cubin()

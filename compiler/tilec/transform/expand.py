@@ -9,8 +9,10 @@ from ..ir import dtypes
 from ..ir.buffer import FRAGMENT, GLOBAL, TMEM, Buffer, Region, index_at, tile_axes, tile_shape, whole
 from ..ir.build import cast, const, lift
 from ..ir.expr import Expr, Load, Var
+from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
-from ..ir.stmt import Alloc, Body, For, Parallel, Stmt, Store, TileOp
+from ..ir.stmt import Alloc, Body, For, Let, Parallel, Stmt, Store, TileOp, expressions
+from ..ir.stmt import walk as walk_statements
 from .context import PassContext
 from .errors import LoweringError
 from .legalize import resolve_elements
@@ -32,11 +34,35 @@ def _body(body: Body, ctx: PassContext, parallel: bool) -> Body:
             if parallel:
                 made = tuple(_serial(x) for x in made)
             out += made
+        elif isinstance(s, Parallel) and not parallel and (parts := _split_at_grid_barriers(s)) is not None:
+            out += _body(parts, ctx, False)
         elif isinstance(s, Parallel):
             out.append(_merge(replace(s, body=_body(s.body, ctx, True)), parallel))
         else:
             out.append(map_children(s, lambda inner: _body(inner, ctx, parallel)))
     return tuple(out)
+
+
+def _split_at_grid_barriers(s: Parallel) -> Body | None:
+    """A loop whose iterations wait for the whole grid is several loops, one after the other. None: there is no barrier in it."""
+    if not any(isinstance(x, TileOp) and x.op == "sync_grid" for x in s.body):
+        return None
+    parts: list[Stmt] = []
+    group: list[Stmt] = []
+    names: set[Var] = set()
+    for x in (*s.body, None):
+        if x is None or (isinstance(x, TileOp) and x.op == "sync_grid"):
+            if group:
+                parts.append(replace(s, body=tuple(group)))
+            if x is not None:
+                parts.append(x)
+                names |= {y.var for y in group if isinstance(y, Let)}
+            group = []
+            continue
+        if any(v in names for y in walk_statements((x,)) for e in expressions(y) for v in walk_expr(e) if isinstance(v, Var)):
+            raise LoweringError("A name is used on both sides of T.sync_grid inside T.Parallel; keep its value in a fragment.", x.span, "sync-grid")
+        group.append(x)
+    return tuple(parts)
 
 
 def _merge(s: Parallel, inside: bool) -> Stmt:
