@@ -275,3 +275,31 @@ def test_a_loop_whose_iterations_wait_for_the_grid():
     """), "sm_90a")
     assert made.text("cuda").count("tile_sync_grid();") == 1
     made.cubin()
+
+
+@pytest.mark.parametrize("form", ["A[0], A[1] = A[1], A[0]", "x, y = y, x"])
+def test_what_is_exchanged_is_read_before_it_is_written(form):
+    a = torch.tensor([1.0, 2.0])
+    three_ways("A: T.Tensor((2,), 'float32')", f"""
+    with T.Kernel(1, threads=1) as _:
+        x = T.alloc_var('float32', A[0])
+        y = T.alloc_var('float32', A[1])
+        {form}
+        {"A[0] = x" if form[0] == "x" else "x = 0"}
+        {"A[1] = y" if form[0] == "x" else "y = 0"}
+    """, a)
+    assert a.tolist() == [2.0, 1.0]
+
+
+def test_variables_start_at_zero():
+    a = torch.full((1,), 7, dtype=torch.int32)
+    three_ways("A: T.Tensor((1,), 'int32')", """
+    with T.Kernel(1, threads=1) as _:
+        i = T.alloc_var('int32', 0)
+        total = T.alloc_var('int32')
+        while i < 10:
+            total += i
+            i += 1
+        A[0] = total
+    """, a)
+    assert a[0] == 45

@@ -16,7 +16,7 @@ from matrix_machine import Pointer, decode, encode
 from thread_functions import IMMEDIATE, WARP_WIDE
 from thread_source import thread_source
 from tilec.ir import dtypes
-from tilec.ir.buffer import GLOBAL, Buffer
+from tilec.ir.buffer import GLOBAL, VAR, Buffer
 from tilec.ir.build import const_int
 from tilec.ir.expr import Expr, Load, Var, walk
 from tilec.ir.program import TileProgram
@@ -136,7 +136,7 @@ class Private:
         shape = buffer.static_shape()
         assert shape is not None
         self.buffer, self.shape = buffer, shape
-        self.values: list[Any] = [None] * math.prod(shape)
+        self.values: list[Any] = [0 if buffer.scope == VAR else None] * math.prod(shape)  # variables start at zero
         self.round = rounding(buffer.dtype)
 
     def flat(self, indices: Sequence[int]) -> int:

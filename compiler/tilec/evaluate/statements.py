@@ -4,8 +4,11 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from ..ir.buffer import Buffer, Region
-from ..ir.expr import Expr
+from ..ir import dtypes
+from ..ir.buffer import VAR, Buffer, Region
+from ..ir.expr import Expr, Load, Var
+from ..ir.expr import walk as walk_expr
+from ..ir.stmt import Let
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal
 from .expressions import BINARY, binary_value, evaluate, evaluate_index, scalar_operand, truth
 from .scope import Scope
@@ -69,7 +72,10 @@ def _unpack(ev: Evaluator, target: Any, value: Any, scope: Scope, bind: bool) ->
         value = as_tuple(value)
     if isinstance(value, (list, tuple, range, str)) and not any(isinstance(n, ast.Starred) for n in names):
         if len(value) == len(names):
-            for one, item in zip(names, value):
+            items = list(value)
+            if ev.builder is not None and any(_stores(one, scope) for one in names):
+                items = [_held(ev, item, target) for item in items]  # all are read before the first is stored: a, b = b, a
+            for one, item in zip(names, items):
                 assign_target(ev, one, item, scope, bind)
             return
     elif isinstance(value, (list, tuple)) and len(value) >= len(names) - 1:
@@ -79,6 +85,24 @@ def _unpack(ev: Evaluator, target: Any, value: Any, scope: Scope, bind: bool) ->
         ev.problem("python-iterate-device", "a device value cannot be unpacked into several names", target)
     for one in names:
         assign_target(ev, one, derived("unpacking", value), scope, bind)
+
+
+def _stores(target: ast.expr, scope: Scope) -> bool:
+    """Whether an assignment to a target writes device memory."""
+    if isinstance(target, ast.Subscript):
+        return True
+    found = scope.lookup(target.id) if isinstance(target, ast.Name) else None
+    return isinstance(found, Buffer) and found.scope == VAR
+
+
+def _held(ev: Evaluator, value: Any, where: ast.AST) -> Any:
+    """A value read from device memory, under a name of its own."""
+    scalar = elements.as_scalar(value)
+    if ev.builder is None or not isinstance(scalar, Expr) or scalar.dtype == dtypes.UNKNOWN or not any(isinstance(x, Load) for x in walk_expr(scalar)):
+        return value
+    name = Var(scalar.dtype, ev.span(where), ev.builder.unique("held"), "let")
+    ev.builder.emit(Let(ev.span(where), name, scalar))
+    return name
 
 
 def _unpack_starred(ev: Evaluator, names: list[ast.expr], items: list[Any], scope: Scope, bind: bool) -> None:

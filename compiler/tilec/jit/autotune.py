@@ -167,6 +167,8 @@ class TunedFunction:
         if self.function.lazy:
             return tuner.run()
         kernel_inputs = [a for a in (*args, *kwargs.values()) if hasattr(a, "data_ptr")]
+        if not kernel_inputs:  # compiled without arguments: random ones are measured with
+            return tuner.run()
         with set_autotune_inputs(*kernel_inputs):
             return tuner.run()
 

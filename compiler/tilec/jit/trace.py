@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 import types
+from dataclasses import replace
 from typing import Any
 
 from ..evaluate.definitions import KernelDefinition, KernelInstance, call_text
@@ -11,8 +12,12 @@ from ..evaluate.module import ModuleAnalysis
 from ..evaluate.tile.jit import has_inner_prim_func
 from ..evaluate.values import Function, HostTensor, TensorType
 from ..evaluate.workspace import Workspace
+from ..ir.buffer import Buffer, Region
 from ..ir.build import const_int
+from ..ir.expr import Load
+from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
+from ..ir.stmt import Alloc, Store, TileOp, expressions, walk
 from ..target.chips import Target
 from .errors import CompileError
 from .functions import enclosing_locals, syntax_of, traced_function
@@ -37,6 +42,12 @@ class PrimFunc:
         made.attrs, made.program = {"global_symbol": function.__name__}, program
         return made
 
+    def without_unused(self) -> PrimFunc:
+        """The same with only those tensor parameters that its statements mention."""
+        used = mentioned(self.program.body)
+        kept = [p for p in self.program.params if not isinstance(p, Buffer) or p in used or p in self.program.outputs]
+        return PrimFunc.of(self.function, replace(self.program, params=kept))
+
     @property
     def params(self) -> list[Any]:
         return list(self.program.params)
@@ -56,6 +67,19 @@ class PrimFunc:
 
     def __repr__(self) -> str:
         return f"<prim_func {self.__name__}>"
+
+
+def mentioned(body: Any) -> set[Buffer]:
+    """The buffers that statements access, allocate or hand on."""
+    found: set[Buffer] = set()
+    for s in walk(body):
+        if isinstance(s, (Alloc, Store)):
+            found.add(s.buffer.storage())
+        if isinstance(s, TileOp):
+            found |= {v.buffer.storage() for v in s.args.values() if isinstance(v, Region)}
+        for e in expressions(s):
+            found |= {x.buffer.storage() for x in walk_expr(e) if isinstance(x, Load)}
+    return found
 
 
 def prim_func(function: Any = None, **options: Any) -> Any:

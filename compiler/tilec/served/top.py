@@ -6,6 +6,7 @@ import logging
 from ..jit.decorators import compile, jit, lazy_jit, par_compile
 from ..jit.kernel import JITKernel
 from ..jit.profiler import Profiler, TensorSupplyType, do_bench
+from ..jit.values import dtype as DataType
 from .environment import disable_cache, enable_cache, is_cache_enabled
 from .integers import cdiv, next_power_of_2
 from .lowering import lower
@@ -20,5 +21,5 @@ def set_log_level(level: int | str) -> None:
     logging.getLogger("tilelang").setLevel(level)
 
 
-__all__ = ["JITKernel", "PassConfigKey", "Profiler", "TensorSupplyType", "__version__", "autotune", "cdiv", "compile", "disable_cache", "do_bench",
+__all__ = ["DataType", "JITKernel", "PassConfigKey", "Profiler", "TensorSupplyType", "__version__", "autotune", "cdiv", "compile", "disable_cache", "do_bench",
            "enable_cache", "is_cache_enabled", "jit", "lazy_jit", "lower", "next_power_of_2", "par_compile", "set_log_level"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from ...analysis.bounds import Ranges
 from ...ir.buffer import GLOBAL, VAR, Buffer
-from ...ir.build import const_int
+from ...ir.build import const, const_int
 from ...ir.expr import Call
 from ...ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Let, Store, While
 from ...source.span import Span
@@ -55,7 +55,7 @@ def _alloc(out: StatementPrinter, s: Alloc) -> None:
     if buffer.attrs.get("byte_offset") is not None:
         return  # declared at the top, in the pool
     if buffer.scope == VAR:
-        out.line(f"{element} {out.expr.name(buffer)};", s.span)
+        out.line(f"{element} {out.expr.name(buffer)} = {out.expr.text(const(0, buffer.dtype))};", s.span)  # as TileLang's start
         return
     size = _elements(buffer, s.span)
     prefix = "__shared__ alignas(128) " if buffer.scope == "shared" else "alignas(16) "

@@ -188,7 +188,7 @@ def _solve(ev: Evaluator, annotation: TensorType, given: HostTensor) -> None:
     assert ev.builder is not None
     if annotation.shape is None or len(annotation.shape) != len(given.shape):
         return
-    packed = annotation.dtype != dtypes.UNKNOWN and dtypes.bits(annotation.dtype) < 8 and given.dtype not in (dtypes.UNKNOWN, annotation.dtype)
+    packed = annotation.dtype != dtypes.UNKNOWN and dtypes.bits(annotation.dtype) < 8 and given.dtype != annotation.dtype
     for dim, (extent, value) in enumerate(zip(annotation.shape, given.shape)):
         if packed and dim == len(given.shape) - 1 and isinstance(value, int):
             value *= 8 // dtypes.bits(annotation.dtype)  # the tensor passed holds bytes

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ...ir.buffer import BARRIER, CLUSTER_BARRIER, GLOBAL, Buffer
+from ...ir.buffer import BARRIER, CLUSTER_BARRIER, GLOBAL, VAR, Buffer
 from ...ir.expr import Call, Expr, Var, walk
 from ...ir.program import TileProgram
 from ...ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Launch, Let, Parallel, Stmt, Store, TileOp, While, expressions
@@ -179,6 +179,9 @@ class _Runner:
                 return  # a workspace is there once, for all blocks
         if s.buffer.scope not in (BARRIER, CLUSTER_BARRIER):
             self.state.allocate(s.buffer)
+        if s.buffer.scope == VAR and s.buffer.view_of is None:  # variables start at zero
+            zero = torch.zeros((), dtype=compute_dtype(s.buffer.dtype))
+            self.state.store(s.buffer, [torch.tensor(0) for _ in s.buffer.shape], zero, mask, s.span)
 
     def let(self, s: Let, mask: Any) -> None:
         if is_vector(s.value):

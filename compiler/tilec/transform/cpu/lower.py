@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...analysis.guards import inside
-from ...ir.buffer import BARRIER, CLUSTER_BARRIER, GLOBAL
+from ...ir.buffer import BARRIER, CLUSTER_BARRIER, GLOBAL, VAR
 from ...ir.build import const, const_int, lift
 from ...ir.expr import Call, Expr, Unknown, Var, walk
 from ...ir.ops import OPS
@@ -135,6 +135,8 @@ def _alloc(s: Alloc, ctx: Context, program: TileProgram) -> Body:
         return ()  # made at the top
     if s.buffer.view_of is None and s.buffer.static_shape() is None:
         raise LoweringError(f"{s.buffer.name} has an extent that is not a constant", s.span, "alloc-symbolic")
+    if s.buffer.scope == VAR and s.buffer.view_of is None:
+        return (s, Store(s.span, s.buffer, tuple(const(0) for _ in s.buffer.shape), const(0, s.buffer.dtype)))
     return (s,)
 
 
