@@ -19,8 +19,8 @@ GEMM = ("A: T.Tensor((128, 128), 'float16'), B: T.Tensor((128, 128), 'float16'),
         with T.ws(1):
             for k in T.serial(4):
                 T.mbarrier_wait_parity(empty[k % 2], ((k // 2) % 2) ^ 1)
-                T.{copy}(A[by * 64, k * 32], a[k % 2, :, :]{barrier})
-                T.{copy}(B[k * 32, bx * 64], b[k % 2, :, :]{barrier})
+                T.{copy}(A[by * 64:by * 64 + 64, k * 32:k * 32 + 32], a[k % 2, :, :]{barrier})
+                T.{copy}(B[k * 32:k * 32 + 32, bx * 64:bx * 64 + 64], b[k % 2, :, :]{barrier})
                 T.mbarrier_arrive(full[k % 2])
         with T.ws(0):
             T.clear(c)
