@@ -258,3 +258,22 @@ def test_indices_of_large_tensors_are_computed_in_64_bits():
     """)
     text = compile_program(made, find("sm_90a")).text("cuda")
     assert "static_cast<long long>(bx) * 1024LL" in text or "static_cast<long long>(b) * 1024LL" in text
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("index", ["t // 16 + j * 16", "I[j]", "(n + j) % 64"])
+def test_16_bit_floats_of_a_thread_are_never_stored_by_bytes(dtype, index):
+    """ptxas 13.0 stores the lower byte of such a float as a whole number."""
+    made = for_target(prim(f"A: T.Tensor((256, 32), '{dtype}'), B: T.Tensor((256, 64), '{dtype}'), I: T.Tensor((64,), 'int32'), n: T.int32", f"""
+    with T.Kernel(1, threads=256):
+        t = T.get_thread_binding()
+        r = T.alloc_local((64,), '{dtype}')
+        for i in T.serial(64):
+            r[i] = T.cast(0, '{dtype}')
+        for j in T.serial(4):
+            for k in T.serial(8):
+                r[{index}] = T.max(r[{index}], A[t, j * 8 + k])
+        for i in T.serial(64):
+            B[t, i] = r[i]
+    """), "sm_90a")
+    assert "local.u8" not in made.text("ptx")

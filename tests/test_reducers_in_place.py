@@ -65,3 +65,26 @@ def test_extrema(op, start, expected):
         T.copy(r, B)
     """, a, b, interpreter=False)
     assert torch.equal(b, expected(a, 1))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("op", ["max", "sum"])
+def test_narrow_floats_are_combined_in_float32(dtype, op):
+    from emit_support import for_target, prim
+
+    body = f"""
+    with T.Kernel(1, threads=256):
+        r = T.alloc_reducer((64,), '{dtype}', '{op}')
+        T.clear(r)
+        f = T.alloc_fragment((64, 128), '{dtype}')
+        T.copy(A, f)
+        for i, j in T.Parallel(64, 128):
+            r[i] = {"T.max(r[i], f[i, j])" if op == "max" else "r[i] + f[i, j]"}
+        T.finalize_reducer(r)
+        T.copy(r, B)
+    """
+    signature = f"A: T.Tensor((64, 128), '{dtype}'), B: T.Tensor((64,), '{dtype}')"
+    a, b = numbers(64, 128).to(getattr(torch, dtype)), torch.zeros(64, dtype=getattr(torch, dtype))
+    three_ways(signature, body, a, b, interpreter=False)
+    assert torch.equal(b, a.float().amax(1).clamp(min=0).to(b.dtype) if op == "max" else a.float().sum(1).to(b.dtype))
+    assert "float r_1[64]" in for_target(prim(signature, body), "sm_90a").text("cuda")

@@ -15,7 +15,7 @@ from ..ir.stmt import Alloc, Body, For, If, Launch, Let, Parallel, Stmt, Store, 
 from ..ir.stmt import walk as walk_statements
 from ..source.span import Span
 from .context import LaunchState, PassContext
-from .cpu.reduce import combine, identity
+from .cpu.reduce import accumulator_dtype, combine, identity
 from .errors import LoweringError
 from .rewrite import map_children, map_expr, map_own
 from .unit import unit
@@ -61,7 +61,8 @@ class _Reducers:
             return (self._parallel(s),)
         s = map_children(map_own(s, self._load), self.body)
         if isinstance(s, Store) and s.buffer in self.partial:
-            s = replace(s, buffer=self.partial[s.buffer])
+            part = self.partial[s.buffer]
+            s = replace(s, buffer=part, value=cast(s.value, part.dtype))
         elif isinstance(s, TileOp):
             s = replace(s, args={k: self._region(v) if isinstance(v, Region) else v for k, v in s.args.items()})
         return (s,)
@@ -76,7 +77,8 @@ class _Reducers:
 
     def _load(self, e: Expr) -> Expr | None:
         if isinstance(e, Load) and e.buffer in self.partial:
-            return Load(e.dtype, e.span, self.partial[e.buffer], tuple(map_expr(i, self._load) for i in e.indices))
+            part = self.partial[e.buffer]
+            return cast(Load(part.dtype, e.span, part, tuple(map_expr(i, self._load) for i in e.indices)), e.dtype)
         return None
 
     def _region(self, r: Region) -> Region:
@@ -85,7 +87,9 @@ class _Reducers:
     # -- the four operations ---------------------------------------------------------------------------------------------------
     def _alloc(self, s: Alloc) -> Body:
         old = s.buffer
-        self.partial[old] = Buffer(self.ctx.fresh(old.name), old.shape, old.dtype, LOCAL, old.span, attrs={"align": 16, **old.attrs})
+        # Narrow floats are combined in float32 and rounded once. (ptxas 13.0 also stores single bytes of a 16-bit float in a local array as
+        # if they were whole numbers, where the compiler addresses the array in bytes.)
+        self.partial[old] = Buffer(self.ctx.fresh(old.name), old.shape, accumulator_dtype(old.dtype), LOCAL, old.span, attrs={"align": 16, **old.attrs})
         return (Alloc(s.span, self.partial[old]),)
 
     def _init(self, s: TileOp) -> Body:

@@ -8,6 +8,7 @@ from ...ir import dtypes
 from ...ir.buffer import VAR, Buffer
 from ...ir.build import const, const_int
 from ...ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var
+from ...ir.expr import walk as walk_expr
 from ...transform.bulk.tensor_map import TensorMap
 from ...transform.errors import LoweringError
 from . import nibbles, types
@@ -34,6 +35,7 @@ class ExpressionPrinter:
         self._taken: dict[str, int] = {}
         self.substitute: dict[Any, str] = {}  # loads that were done beforehand (vector accesses)
         self.maps: dict[TensorMap, str] = {}  # tensor maps, in order of first use
+        self.unpredictable: set[Var] = set()  # names and loop variables whose values unrolling does not make constants
         self.alignment: dict[Buffer, int] = {}  # bytes to which a tensor's start must be aligned for the widest access
 
     def name(self, thing: Var | Buffer) -> str:
@@ -84,8 +86,23 @@ class ExpressionPrinter:
             return self.name(buffer)
         return f"{self.name(buffer)}[{self.text(self.offset(buffer, indices))}]"
 
+    def in_local_memory(self, buffer: Buffer, indices: tuple[Expr, ...]) -> bool:
+        """Whether a 16-bit float of a thread's own array is picked by a value that is known at run time only.
+
+        ptxas 13.0 goes wrong there: the array is addressed in bytes, and the lower byte of a converted float is stored as if the
+        float were a whole number. Such elements are read and written as 16 bits, whatever happens around.
+        """
+        return buffer.scope == "local" and buffer.dtype in types.HALVES and any(map(self.is_unpredictable, indices))
+
+    def is_unpredictable(self, e: Expr) -> bool:
+        return any(isinstance(x, (Load, Call)) or (isinstance(x, Var) and (x.kind != "loop" and x.kind != "let" or x in self.unpredictable))
+                   for x in walk_expr(e))
+
     def assignment(self, buffer: Buffer, indices: tuple[Expr, ...], value: str) -> str:
         """``buffer[indices] = value``."""
+        if self.in_local_memory(buffer, indices):
+            bits = "__half_as_ushort" if buffer.dtype == "float16" else "__bfloat16_as_ushort"
+            return f"*reinterpret_cast<volatile unsigned short*>(&{self.element(buffer, indices)}) = {bits}({value})"
         if nibbles.is_packed(buffer):
             return nibbles.store(self, self.name(buffer), self.text(self.offset(buffer, indices)), value)
         return f"{self.element(buffer, indices)} = {value}"
@@ -217,6 +234,9 @@ def _select(p: ExpressionPrinter, e: Select, level: int) -> str:
 
 def _load(p: ExpressionPrinter, e: Load, level: int) -> str:
     p.type(e.buffer.dtype, e.span)
+    if p.in_local_memory(e.buffer, e.indices):
+        made = "__ushort_as_half" if e.buffer.dtype == "float16" else "__ushort_as_bfloat16"
+        return f"{made}(*reinterpret_cast<const volatile unsigned short*>(&{p.element(e.buffer, e.indices)}))"
     if nibbles.is_packed(e.buffer):
         return nibbles.load(p, p.name(e.buffer), p.text(p.offset(e.buffer, e.indices)))
     return p.element(e.buffer, e.indices)

@@ -74,6 +74,8 @@ def _elements(buffer: Buffer, span: Span | None) -> int:
 
 def _let(out: StatementPrinter, s: Let) -> None:
     out.ranges.set_value(s.var, s.value)
+    if out.expr.is_unpredictable(s.value):
+        out.expr.unpredictable.add(s.var)
     value = out.expr.text(s.value)
     out.line(f"const {out.expr.type(s.var.dtype, s.span)} {out.expr.name(s.var)} = {value};", s.span)
 
@@ -85,6 +87,8 @@ def _store(out: StatementPrinter, s: Store) -> None:
 
 def _for(out: StatementPrinter, s: For) -> None:
     out.ranges.set_extent(s.var, s.extent, s.start, s.step)
+    if const_int(s.extent) is None or out.expr.is_unpredictable(s.start):
+        out.expr.unpredictable.add(s.var)
     if is_vector_loop(s):
         print_vector(out, s)
         return
