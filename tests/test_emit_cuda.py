@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from emit_support import prim
+from emit_support import for_target, prim
 from tilec.build.nvcc import compile_source, find_nvcc
 from tilec.emit.cuda import emit_cuda
 from tilec.ir import dtypes
