@@ -4,7 +4,7 @@
 
 *cold*: a server that has just started, nothing in the cache; *edited*: a constant of the kernel is changed before each run, so that it
 is lowered and compiled anew by the worker that is there; *again*: the same text once more. ``--faults`` adds a kernel whose mbarrier
-nobody arrives at and one that writes far out of bounds: both must fail with a clear word, and the next run must work.
+nobody arrives at (as the data are: the checker cannot know) and one that writes far out of bounds: both must fail with a clear word, and the next run must work.
 
 The client is written with the standard library: nothing but the server's own packages is needed.
 """
@@ -56,17 +56,25 @@ import tilelang.language as T
 @tilelang.jit(out_idx=[-1])
 def stuck(N):
     @T.prim_func
-    def kernel(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+    def kernel(A: T.Tensor((N,), "float32"), I: T.Tensor((N,), "int32"), B: T.Tensor((N,), "float32")):
         with T.Kernel(T.ceildiv(N, 128), threads=128) as bx:
             mbar = T.alloc_barrier(128)
             for i in T.Parallel(128):
                 B[bx * 128 + i] = A[bx * 128 + i]
+            if I[0] > 0:
+                T.mbarrier_arrive(mbar)
             T.mbarrier_wait_parity(mbar, 0)
 
     return kernel
 
 
-def reference(A):
+def inputs(N):
+    import torch
+
+    return torch.randn(N), torch.zeros(N, dtype=torch.int32)
+
+
+def reference(A, I):
     return A
 
 
