@@ -73,7 +73,7 @@ class Editor:
             text_document=types.VersionedTextDocumentIdentifier(uri=self.uri, version=self.version),
             content_changes=[types.TextDocumentContentChangePartial(range=span, text=new)]))
 
-    async def diagnostics(self, wanted=lambda found: True, timeout: float = 20.0) -> list[types.Diagnostic]:
+    async def diagnostics(self, wanted=lambda found: True, timeout: float = 60.0) -> list[types.Diagnostic]:
         """The diagnostics of the newest text, once they fit."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:

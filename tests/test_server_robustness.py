@@ -21,7 +21,7 @@ async def client(lsp_client: LanguageClient):
 async def still_answers(client, tmp_path) -> None:
     """A sound document opened now gets its lenses and a faulty one its diagnostic."""
     editor = Editor(client, tmp_path / "sound.py", MATMUL)
-    assert [lens.command.title for lens in await asyncio.wait_for(editor.lenses(), 15)][:3] == ["▶ Run", "Compare", "CUDA"]
+    assert [lens.command.title for lens in await asyncio.wait_for(editor.lenses(), 60)][:3] == ["▶ Run", "Compare", "CUDA"]
     faulty = Editor(client, tmp_path / "unsound.py", FAULTY)
     await faulty.diagnostics(lambda d: len(d) == 1)
 
@@ -35,7 +35,7 @@ async def still_answers(client, tmp_path) -> None:
 async def test_malformed_text(client, tmp_path, text):
     await begin(client, tmp_path)
     editor = Editor(client, tmp_path / "odd.py", text)
-    await editor.diagnostics(timeout=30)
+    await editor.diagnostics()
     assert await editor.lenses() == []
     assert await client.text_document_hover_async(types.HoverParams(text_document=editor.id, position=types.Position(line=0, character=3))) is None
     await still_answers(client, tmp_path)
@@ -56,10 +56,10 @@ async def test_syntax_error_in_the_middle_of_a_kernel(client, tmp_path):
 async def test_infinite_loops_at_module_level(client, tmp_path):
     await begin(client, tmp_path)
     editor = Editor(client, tmp_path / "loops.py", MATMUL + "\nwhile True:\n    x = 1\n")
-    await editor.diagnostics(timeout=20)
+    await editor.diagnostics()
     begun = time.monotonic()
     await still_answers(client, tmp_path)
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < 60
 
 
 @pytest.mark.asyncio

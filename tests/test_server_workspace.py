@@ -23,7 +23,7 @@ async def client(lsp_client: LanguageClient):
     await lsp_client.shutdown_session()
 
 
-async def until(what, timeout: float = 20.0):
+async def until(what, timeout: float = 60.0):
     end = time.monotonic() + timeout
     while not (found := what()):
         assert time.monotonic() < end, "it never came"
@@ -243,7 +243,7 @@ class Raw:
     async def answer(self, number: int) -> dict:
         while True:
             length = 0
-            while line := (await asyncio.wait_for(self.process.stdout.readline(), 20)).strip():
+            while line := (await asyncio.wait_for(self.process.stdout.readline(), 60)).strip():
                 name, _, value = line.partition(b":")
                 length = int(value) if name.lower() == b"content-length" else length
             message = json.loads(await self.process.stdout.readexactly(length))
@@ -265,18 +265,18 @@ async def test_before_initialize_and_after_shutdown(tmp_path):
     assert "result" in await raw.answer(raw.send("shutdown"))
     assert (await raw.answer(raw.send("textDocument/hover", hover)))["error"]["code"] == -32600
     raw.send("exit", request=False)
-    assert await asyncio.wait_for(raw.process.wait(), 10) == 0
+    assert await asyncio.wait_for(raw.process.wait(), 60) == 0
 
 
 @pytest.mark.asyncio
 async def test_exit_without_shutdown_and_a_closed_pipe(tmp_path):
     raw = await Raw.start(SERVER)
     raw.send("exit", request=False)
-    assert await asyncio.wait_for(raw.process.wait(), 10) == 1
+    assert await asyncio.wait_for(raw.process.wait(), 60) == 1
     raw = await Raw.start()
     await raw.answer(raw.send("initialize", {"processId": None, "rootUri": None, "capabilities": {}}))
     raw.process.stdin.close()
-    await asyncio.wait_for(raw.process.wait(), 10)
+    await asyncio.wait_for(raw.process.wait(), 60)
 
 
 @pytest.mark.asyncio
@@ -296,7 +296,7 @@ async def test_cancelled_requests(tmp_path):
     assert "matmul" in answered["result"]["contents"]["value"] and hover
     await raw.answer(raw.send("shutdown"))
     raw.send("exit", request=False)
-    await asyncio.wait_for(raw.process.wait(), 10)
+    await asyncio.wait_for(raw.process.wait(), 60)
 
 
 @pytest.mark.asyncio
@@ -311,7 +311,7 @@ async def test_fifty_files(client, tmp_path):
         editor.replace(*(("T.clear", "T.cleer") if i % 2 else ("Paralel", "Parallel")))
     for i, editor in enumerate(editors):
         await editor.diagnostics(lambda d, i=i: len(d) == (1 if i % 2 else 0))
-    assert opened < 30, f"{opened:.1f} s"
+    assert opened < 60, f"{opened:.1f} s"
     if sys.platform == "linux":
         held = resident(client._server.pid)
         assert held < 200, f"{held:.0f} MiB with 50 files open"
