@@ -165,3 +165,12 @@ def test_preferences_name_what_they_do_not_understand():
     assert found.run_timeout == 5.0 and found.target == ""
     assert len(complaints) == 2 and "sm_9000" in complaints[0]
     assert read({"target": "hopper"})[0].target == "sm_90a"
+
+
+def test_a_faulty_kernel_says_where_instead_of_its_lowered_code():
+    view = snapshot(FAULTY)
+    here = hover.hover(view, *place(FAULTY, "block_N):"))
+    assert here is None or here.question is None
+    elsewhere = hover.hover(view, *place(FAULTY, "T.Kernel", 3))
+    line = place(FAULTY, "Paralel")[0]
+    assert elsewhere.question is None and f"not lowered: TL101 in line {line}" in elsewhere.markdown()

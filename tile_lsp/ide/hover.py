@@ -64,11 +64,22 @@ def hover(snapshot: Snapshot, line: int, column: int) -> Hover | None:
     question = None
     if kernel is not None and node is not None:
         question = _statement(snapshot, kernel, line)
+    fault = _error_in(snapshot, kernel) if question is not None else None
+    if fault is not None:  # it is not lowered, and the fault's own hover says why
+        question = None
+        if not fault.span.line <= line <= fault.span.end_line:
+            tail.insert(0, f"not lowered: {fault.code} in line {fault.span.outermost().line}")
     if question is not None:
         tail.insert(0, _tile_lines(snapshot, kernel, question))
     if span is None or not (head or question):
         return None
     return Hover(head, span, question, "\n\n".join(t for t in tail if t))
+
+
+def _error_in(snapshot: Snapshot, kernel: Any) -> Any:
+    """The first error of the checker in a kernel."""
+    return next((d for d in snapshot.diagnostics() if d.severity == "error" and d.span.path == snapshot.source.path
+                 and kernel.first_line <= d.span.line <= kernel.span.end_line), None)
 
 
 def _on_prim_func(snapshot: Snapshot, kernel: Any, line: int, column: int) -> bool:
