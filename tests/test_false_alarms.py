@@ -671,3 +671,22 @@ def main(X: T.Tensor((128, 64), "float32"), S: T.Tensor((1,), "float32")):
     assert {d.name for d in filled} == {"layout-undefined"}
     one = diagnostics(text.replace("TILE", "shared").replace("FIRST", "copy(X, x)").replace("T.reduce_absmax(x, rows, dim=1)", "T.clear(rows)"))
     assert {d.name for d in one} == {"layout-undefined"}
+
+
+def test_vectors_start_where_a_quotient_or_a_remainder_is_known_to_be_even():
+    def hints(index: str) -> list[str]:
+        text = f'''
+@T.prim_func
+def main(A: T.Tensor((512,), "float16"), B: T.Tensor((512,), "float16")):
+    with T.Kernel(1, threads=32):
+        tx = T.get_thread_binding()
+        for v in T.vectorized(4):
+            B[tx * 4 + v] = A[{index} + v]
+'''
+        analysis = analyse(SourceFile("case.py", HEAD + text))
+        return [d.name for d in check_analysis(analysis, [find("sm_90a")], manifest.load("0.1.15"), explicit=True)]
+
+    for even in ("tx * 8 // 2", "(tx * 16 >> 1)", "tx * 8 % 64", "T.min(tx * 8, 64)", "tx * 8 // 2 % 32 * 4"):
+        assert hints(even) == [], even
+    for odd in ("tx * 8 // 8", "tx * 8 // 16", "tx % 64", "T.min(tx * 8, 65)"):
+        assert hints(odd) == ["scalar-vector-loop"], odd

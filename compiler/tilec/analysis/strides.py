@@ -7,7 +7,7 @@ from math import gcd
 from ..ir.affine import linear
 from ..ir.buffer import Buffer
 from ..ir.build import const_int
-from ..ir.expr import Expr, Unknown, Var
+from ..ir.expr import Binary, Cast, Expr, Unknown, Var
 from ..ir.expr import walk as walk_expr
 
 
@@ -53,6 +53,31 @@ def address(buffer: Buffer, indices: tuple[Expr, ...], variables: tuple[Var, ...
                 found.steps[term] = found.steps.get(term, 0) + factor * stride
                 continue
             found.nonlinear |= {x for x in walk_expr(term) if isinstance(x, Var) and x in variables}
-            found.alignment = gcd(found.alignment, factor * stride)
+            found.alignment = gcd(found.alignment, factor * stride * divisor(term))
     found.alignment = gcd(found.alignment, found.constant)
     return found
+
+
+def divisor(e: Expr) -> int:
+    """A number that divides the expression whatever its variables are, as far as TileLang proves it (0: it is 0)."""
+    value = const_int(e)
+    if value is not None:
+        return abs(value)
+    if isinstance(e, Cast):
+        return divisor(e.a)
+    if not isinstance(e, Binary):
+        return 1
+    if e.op == "mul":
+        return divisor(e.a) * divisor(e.b)
+    if e.op in ("add", "sub", "min", "max", "floormod", "truncmod"):
+        return gcd(divisor(e.a), divisor(e.b))
+    by = const_int(e.b)
+    if by is None or by < 0 or (e.op == "shr" and by > 31):
+        return 1
+    if e.op == "bitand" and by & (by + 1) == 0:
+        return gcd(divisor(e.a), by + 1)
+    if e.op in ("floordiv", "truncdiv", "shr"):
+        whole = divisor(e.a)
+        by = 1 << by if e.op == "shr" else by
+        return whole // by if by and whole and whole % by == 0 else 1
+    return 1
