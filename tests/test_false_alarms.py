@@ -690,3 +690,29 @@ def main(A: T.Tensor((512,), "float16"), B: T.Tensor((512,), "float16")):
         assert hints(even) == [], even
     for odd in ("tx * 8 // 8", "tx * 8 // 16", "tx % 64", "T.min(tx * 8, 65)"):
         assert hints(odd) == ["scalar-vector-loop"], odd
+
+
+def test_a_buffer_for_a_branch_that_other_arguments_take_is_used():
+    def hints(scaled: bool, used: str) -> list[str]:
+        text = f'''
+def build(scaled=False):
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), B: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_fragment((128,), "float32")
+            scale = T.alloc_fragment((128,), "float32")
+            T.copy(A, a)
+            if scaled:
+                T.copy(A, {used})
+            T.copy(a, B)
+
+    return main
+
+
+build({scaled})
+'''
+        analysis = analyse(SourceFile("case.py", HEAD + text))
+        return [d.name for d in check_analysis(analysis, [find("sm_90a")], manifest.load("0.1.15"), explicit=True)]
+
+    assert hints(True, "scale") == [] and hints(False, "scale") == []
+    assert hints(False, "a") == ["unused-buffer"] and hints(True, "a") == ["unused-buffer"]

@@ -23,6 +23,7 @@ from .pass_configs import check_pass_configs
 from .registry import BY_NAME, program_rules
 from .settings import OFF, Settings
 from .suppress import ignores, suppressed, unused
+from .untaken import used_elsewhere
 
 # Faults that say a kernel was not written for a chip. Where the user names no target, they rule the chip out instead.
 TARGET_SUPPORT = frozenset(
@@ -250,6 +251,7 @@ def check_analysis(
             known.append(kernel)
         merged = merge_instances(kernel, by_instance)
         merged = torn.without_follow_ons(merged, analysis.source)
+        merged = [d for d in merged if not used_elsewhere(d, kernel, analysis.source)]
         found += [d for d in merged if not any(_same_place(d.span, g.span) and g.severity == ERROR for g in general)]
     found = _distinct_places(found)
     idle = unused(found, analysis.source, settings) if judge_ignores else []
