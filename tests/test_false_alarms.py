@@ -716,3 +716,15 @@ build({scaled})
 
     assert hints(True, "scale") == [] and hints(False, "scale") == []
     assert hints(False, "a") == ["unused-buffer"] and hints(True, "a") == ["unused-buffer"]
+
+
+def test_a_type_that_a_template_fills_in_is_no_type_yet():
+    text = '''
+@T.prim_func
+def main(A: T.Tensor((128,), "TYPE")):
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((128,), "TYPE")
+        T.copy(A, a)
+'''
+    assert diagnostics(text.replace("TYPE", "{{tl_dtype}}")) == []
+    assert {d.name for d in diagnostics(text.replace("TYPE", "tl_dtype"))} == {"dtype-name"}
