@@ -300,3 +300,22 @@ def test_views_of_fragments_are_the_same_registers():
         T.copy(r, B)
     """, A=a)
     np.testing.assert_array_equal(out["B"], (a * 2).reshape(8, 4, 8).sum(2))
+
+
+def test_indices_beyond_a_fragment_do_not_reach_other_tiles():
+    """Where a fragment's values pass through shared memory, an index past its end must not touch what lies behind the copy."""
+    program = prim("A: T.Tensor((64,), 'float32'), B: T.Tensor((1,), 'float32'), C: T.Tensor((64,), 'float32')", """
+    with T.Kernel(1, threads=64) as b:
+        a = T.alloc_fragment((64,), 'float32')
+        s = T.alloc_fragment((1,), 'float32')
+        T.copy(A, a)
+        T.clear(s)
+        for i in T.Parallel(64):
+            s[i] = B[0]
+        for i in T.Parallel(64):
+            a[i] = a[i] + s[0]
+        T.copy(a, C)
+    """)
+    made = lowered(program)
+    a, b = np.arange(64, dtype=np.float32), np.full((1,), 3, np.float32)
+    assert np.array_equal(execute(made, A=a, B=b)["C"], a + 3)

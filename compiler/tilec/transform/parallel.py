@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from ..analysis.bounds import Ranges
 from ..analysis.digits import DigitSum, FragmentAccess, LoopDigits, Part, fragment_access
+from ..analysis.guards import inside
 from ..analysis.layout import REGISTER, THREAD, Digit, FragmentLayout
 from ..ir.buffer import FRAGMENT, Buffer
-from ..ir.build import binary, const, const_int
+from ..ir.build import binary, const, const_int, select
 from ..ir.evaluate_int import evaluate
 from ..ir.expr import Expr, Load, Var
 from ..ir.expr import walk as walk_expr
@@ -37,7 +38,7 @@ def lower_parallel(s: Parallel, layout: FragmentLayout, state: LaunchState, rang
     # Copies of an iteration that updates memory would see each other's results: only the first runs.
     once = any(r.extent > 1 for r in layout.replicas) and updates_memory(s)
     before, after, staged = _exchange(s, digits, state, once)
-    body = _redirect(s.body, staged)
+    body = _redirect(s.body, staged, known)
     loop = LoopLowering(s, layout, state, digits, known, once)
     return [*before, loop.lower(body), *after]
 
@@ -135,13 +136,18 @@ def _move(fragment: Buffer, place: Buffer, state: LaunchState, span: Span | None
     return lower_parallel(copy, state.layouts[fragment], state, Ranges())
 
 
-def _redirect(body: Body, staged: dict[Buffer, Buffer]) -> Body:
+def _redirect(body: Body, staged: dict[Buffer, Buffer], ranges: Ranges) -> Body:
+    """Accesses to the copies in shared memory. An index may leave a fragment, where it means one of the thread's own registers; it must not leave
+    the copy, beside which other tiles lie: then nothing is stored, and what is loaded is 0."""
     if not staged:
         return body
 
     def rule(e: Expr) -> Expr | None:
         if isinstance(e, Load) and e.buffer in staged:
-            return Load(e.dtype, e.span, staged[e.buffer], tuple(map_expr(i, rule) for i in e.indices))
+            indices = tuple(map_expr(i, rule) for i in e.indices)
+            load = Load(e.dtype, e.span, staged[e.buffer], indices)
+            within = inside(indices, e.buffer.shape, ranges)
+            return load if within is None else select(within, load, const(0, e.dtype))
         return None
 
     def visit(statements: Body) -> Body:
@@ -149,7 +155,9 @@ def _redirect(body: Body, staged: dict[Buffer, Buffer]) -> Body:
         for s in statements:
             s = map_children(map_own(s, rule), visit)
             if isinstance(s, Store) and s.buffer in staged:
+                within = inside(s.indices, s.buffer.shape, ranges)
                 s = Store(s.span, staged[s.buffer], s.indices, s.value)
+                s = s if within is None else If(s.span, within, (s,))
             out.append(s)
         return tuple(out)
 
