@@ -116,6 +116,8 @@ def _wait(machine: Machine, lanes: list[int], args: Any) -> None:
 
 
 FUNCTIONS["tile_mbarrier_wait_by_test"] = FUNCTIONS["tile_mbarrier_wait"]
+# PTX ISA, cp.async.mbarrier.arrive: an arrival once this thread's copies are done; here they are done at once.
+FUNCTIONS["tile_cp_async_arrive_noinc"] = FUNCTIONS["tile_mbarrier_arrive"]
 
 
 @semantics("tile_tcgen05_alloc")

@@ -63,7 +63,8 @@ def test_a_tensor_without_elements_has_a_stand_in():
 def test_a_checked_call_points_its_maps():
     driver, made = described((8, 64))
     tensor = torch.zeros(8, 64, dtype=torch.float16)
-    fake = SimpleNamespace(_C=SimpleNamespace(_cuda_getDevice=lambda: 0, _cuda_getCurrentRawStream=lambda device: 7), cuda=None)
+    fake = SimpleNamespace(_C=SimpleNamespace(_cuda_getDevice=lambda: 0, _cuda_getCurrentRawStream=lambda device: 7),
+                           cuda=SimpleNamespace(device_count=lambda: 2))
     slots = (ctypes.c_uint64 * 1)()
     launched = []
     call = gpu._Call(fake, SimpleNamespace(params=[]), [tensor], 0, [launched.append], [gpu._Tensor(0, 0, tensor, 16, [made])], [], slots)
