@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import multiprocessing
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .plan import Job
 from .result import FileResult, pack, unpack
+
+if TYPE_CHECKING:  # a check of one file starts no processes
+    from multiprocessing.connection import Connection
 
 SECONDS_A_FILE = 120.0  # a file that takes longer is given up
 FEW = 4  # fewer files than this are checked in this process
@@ -99,6 +100,8 @@ class _Worker:
 
 class _Pool:
     def __init__(self, jobs: list[Job], workers: int):
+        import multiprocessing
+
         self.waiting = list(reversed(jobs))
         self.context = multiprocessing.get_context(_start_method())
         if self.context.get_start_method() == "fork":
@@ -107,6 +110,8 @@ class _Pool:
         self.workers: list[_Worker] = []
 
     def run(self) -> Iterator[tuple[Job, Any]]:
+        from multiprocessing.connection import wait
+
         try:
             for _ in range(self.size):
                 worker = _Worker(self.context)
