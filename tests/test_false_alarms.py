@@ -728,3 +728,18 @@ def main(A: T.Tensor((128,), "TYPE")):
 '''
     assert diagnostics(text.replace("TYPE", "{{tl_dtype}}")) == []
     assert {d.name for d in diagnostics(text.replace("TYPE", "tl_dtype"))} == {"dtype-name"}
+
+
+def test_faults_of_the_language_are_told_for_the_cpu_too():
+    text = '''
+count = T.dynamic("count")
+
+
+@T.prim_func
+def main(A: T.Tensor((128,), "float32")):
+    with T.Kernel(1, threads=64):
+        for i in T.serial(BOUND):
+            A[i] = 1.0
+'''
+    assert [d.name for d in check(text.replace("BOUND", "count"), ["cpu"], explicit=True)] == ["unbound-symbol"]
+    assert check(text.replace("BOUND", "128"), ["cpu"], explicit=True) == []

@@ -49,6 +49,7 @@ EVERYWHERE = frozenset(
         "index-out-of-bounds",
         "slice-out-of-bounds",
         "transpose-shape",
+        "unbound-symbol",
         "uninitialised-accumulator",
         "uninitialised-read",
         "unused-buffer",
