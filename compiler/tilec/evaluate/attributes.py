@@ -7,6 +7,7 @@ from typing import Any
 from ..ir import dtypes
 from ..ir.buffer import Buffer, Region
 from ..ir.expr import Expr, Load
+from .by_class import ByClass
 from .evaluator import Evaluator
 from .values import (
     MISSING,
@@ -37,18 +38,11 @@ _POLICIES = ("Square", "FullRow", "FullCol")
 def get_attribute(ev: Evaluator, base: Any, name: str, node: ast.Attribute) -> Any:
     if is_unknown(base):
         return NUM_SMS if name == "multi_processor_count" else derived(f"attribute {name}", base)
-    kind = base.__class__
-    getter = _BY_CLASS[kind] if kind in _BY_CLASS else _find_getter(kind)
+    getter = _GETTERS[base.__class__]
     if getter is not None:
         return getter(ev, base, name, node)
     found = methods.method(base, name)
     return unknown(f"attribute {name}") if found is MISSING else found
-
-
-def _find_getter(kind: type) -> Any:
-    found = next((getter for base, getter in _GETTERS if issubclass(kind, base)), None)
-    _BY_CLASS[kind] = found
-    return found
 
 
 def _module(ev: Evaluator, base: Module, name: str, node: Any) -> Any:
@@ -159,12 +153,11 @@ def _opaque(ev: Evaluator, base: Any, name: str, node: Any) -> Any:
     return unknown(f"attribute {name}")
 
 
-_GETTERS: list[tuple[type, Any]] = [
+_GETTERS = ByClass([  # None where methods are asked for
     (Module, _module), (Api, _api), (Buffer, _buffer), (Region, _region), (Expr, _expr), (DType, _dtype), (Function, _function),
     (Instance, _instance), (Class, _class), (Super, _super), (HostTensor, _tensor), (TensorType, _tensor_type), (Compiled, _opaque),
     (BoundMethod, _opaque), (HostObject, _object),
-]
-_BY_CLASS: dict[type, Any] = {}  # the getter of each class of values met, None where methods are asked for
+])
 
 from . import classes  # noqa: E402  (they need the names above)
 from .python import methods, torch_model  # noqa: E402  (they need the names above)

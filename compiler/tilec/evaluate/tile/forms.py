@@ -7,6 +7,7 @@ from typing import Any
 from ...ir.buffer import BARRIER, CLUSTER_BARRIER, VAR, Buffer, Region
 from ...ir.expr import Const, Expr, Load, Unknown, Var
 from ...source.span import Span
+from ..by_class import ByClass
 from ..evaluator import Evaluator
 from ..values import Api, BoundMethod, DType, Function, HostTensor, LaunchValue, LoopValue, Native, Partial, Reference, plain
 
@@ -101,20 +102,12 @@ def _object(value: Any) -> str | None:
         return "none"
     if isinstance(value, Native):
         return "dtype" if value.name in _TYPES else "function"
-    kind = value.__class__
-    return _OBJECTS[kind] if kind in _OBJECTS else _find_form(kind)
+    return _OBJECTS[value.__class__]
 
-
-def _find_form(kind: type) -> str | None:
-    forms: tuple[tuple[Any, str], ...] = (
-        (Region, "region"), (Reference, "element"), ((list, tuple, range), "sequence"), (dict, "dict"), (DType, "dtype"),
-        ((Function, Partial, BoundMethod), "function"), ((LaunchValue, LoopValue), "frame"), (layouts.LayoutValue, "layout"),
-        (HostTensor, "tensor"), ((set, frozenset), "set"))
-    found = next((form for base, form in forms if issubclass(kind, base)), None)
-    _OBJECTS[kind] = found
-    return found
-
-
-_OBJECTS: dict[type, str | None] = {}  # the form of each class of values met
 
 from . import layouts  # noqa: E402  (they need the names above)
+
+_OBJECTS = ByClass((
+    (Region, "region"), (Reference, "element"), ((list, tuple, range), "sequence"), (dict, "dict"), (DType, "dtype"),
+    ((Function, Partial, BoundMethod), "function"), ((LaunchValue, LoopValue), "frame"), (layouts.LayoutValue, "layout"),
+    (HostTensor, "tensor"), ((set, frozenset), "set")))
