@@ -34,8 +34,8 @@ def files_of(tree: Path, only: list[str]) -> list[tuple[str, Path]]:
     return [(folder, f) for folder, f in found if not only or folder in only]
 
 
-def run_file(path: Path, timeout: float, cpu: bool, deadline: float, root: Path) -> list[tuple[str, str, str]]:
-    """(test, outcome, why) of one file."""
+def run_file(path: Path, timeout: float, cpu: bool, deadline: float, root: Path, gpu: int | None = None) -> list[tuple[str, str, str]]:
+    """(test, outcome, why) of one file, run on the GPU numbered ``gpu`` (None: on whichever is the first)."""
     timeout = min(timeout, deadline - time.monotonic())
     if timeout <= 0:
         return [(path.stem, "timeout", "not started in time")]
@@ -48,6 +48,8 @@ def run_file(path: Path, timeout: float, cpu: bool, deadline: float, root: Path)
         if cpu:
             command += ["-p", "peer_cpu"]
             search.insert(0, str(Path(__file__).parent))
+        if gpu is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = str(gpu)
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, search))
         try:
             done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, timeout=timeout, env=environment)
@@ -116,6 +118,7 @@ def main() -> int:
     parser.add_argument("--again", type=Path, help="the --json of a run before: only files in which a test of behaviour failed or timed out")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--cpu", action="store_true", help="without a GPU: compile for sm_90a, execute on the CPU target")
+    parser.add_argument("--gpus", type=int, default=1, help="files take turns on so many GPUs")
     parser.add_argument("--failures", action="store_true", help="list what fails and why")
     args = parser.parse_args()
     chosen = [(folder, f) for folder, f in files_of(args.tree.resolve(), [n for n in args.only.split(",") if n]) if args.match in f.name]
@@ -129,7 +132,9 @@ def main() -> int:
     chosen.sort(key=lambda item: -item[1].stat().st_size)  # the longest first, so that they do not end alone
     deadline = start + args.limit
     with ThreadPoolExecutor(args.jobs) as pool:
-        results = list(pool.map(lambda item: run_file(item[1], args.timeout, args.cpu, deadline, args.tree.resolve()), chosen))
+        tasks = [pool.submit(run_file, path, args.timeout, args.cpu, deadline, args.tree.resolve(), i % args.gpus if args.gpus > 1 else None)
+                 for i, (_, path) in enumerate(chosen)]
+        results = [task.result() for task in tasks]
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     behaviour: dict[str, Counter[str]] = defaultdict(Counter)
     apart: Counter[str] = Counter()
