@@ -150,7 +150,7 @@ async def test_damaged_caches_and_two_servers_on_one(tmp_path):
     cache = tmp_path / "cache"
     both = await asyncio.gather(session(SERVER, cache, tmp_path), session(SERVER, cache, tmp_path))
     assert all(f["run"]["ok"] is True for f in both)
-    (history,) = (cache / "tile-lsp" / "runs").glob("*.json")
+    (history,) = (cache / "runs").glob("*.json")
     assert sum(len(runs) for runs in json.loads(history.read_text())["runs"].values()) == 2, "nothing is lost when two write"
     damaged = [p for p in cache.rglob("*") if p.is_file()]
     for number, file in enumerate(damaged):

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ..releases.storage import cache_folder
+
 VERSION = 1
 MOST_RUNS = 50  # of one kernel at one instance on one target
 MOST_KEYS = 200  # of one file
@@ -20,8 +22,7 @@ _KEPT = ("kernel", "instance", "target", "device", "ok", "against", "max_abs_err
 
 def folder() -> Path:
     """Under the user's cache directory."""
-    base = os.environ.get("TILE_LSP_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "tile-lsp" / "runs"
+    return cache_folder() / "runs"
 
 
 class History:

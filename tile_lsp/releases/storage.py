@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from pathlib import Path
+
+from tilec.folders import user_cache
 
 
 def cache_folder() -> Path:
@@ -13,13 +14,7 @@ def cache_folder() -> Path:
     chosen = os.environ.get("TILE_LSP_CACHE_DIR")
     if chosen:
         return Path(chosen)
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "tile-lsp"
+    return user_cache() / "tile-lsp"
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -9,14 +9,14 @@ import time
 from pathlib import Path
 
 from ..ide.lowered import LoweredView
+from ..releases.storage import cache_folder
 
 _KEPT_DAYS = 7
 
 
 def folder() -> Path:
     """Under the user's cache directory; the only place the server writes to."""
-    base = os.environ.get("TILE_LSP_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "tile-lsp" / "lowered"
+    return cache_folder() / "lowered"
 
 
 def write_readonly(view: LoweredView) -> Path:

@@ -4,10 +4,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
+
+from ..folders import user_cache
 
 VERSION = "1"  # part of every key: raise it when what is stored changes
 MAX_BYTES = 512 * 1024 * 1024
@@ -19,13 +20,7 @@ def cache_directory() -> Path:
     chosen = os.environ.get("TILELANG_CACHE_DIR")
     if chosen:
         return Path(chosen) / "tilec"
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", str(Path.home() / "AppData" / "Local")))
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")))
-    return base / "tilec"
+    return user_cache() / "tilec"
 
 
 def enabled() -> bool:
