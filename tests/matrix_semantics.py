@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from matrix_machine import Machine
+from sparse_semantics import metadata_rows, spread
 
 _ELEMENT = {
     "f16": "float16",
@@ -108,6 +109,30 @@ def _mma(a_kind: str, b_kind: str, c_kind: str):
     return semantics
 
 
+def _mma_sp(a_kind: str, b_kind: str, c_kind: str):
+    """m16n8k(2k): A's registers are those of the dense instruction, B's those of two dense ones behind each other."""
+
+    def semantics(machine: Machine, lanes: list[int], args: list[list[Any]]) -> None:
+        _whole_warp(lanes)
+        k = K_OF[a_kind]
+        bits = 256 // k
+        exact = np.int64 if c_kind == "s32" else np.float64
+        A, B, C = np.zeros((16, k), exact), np.zeros((2 * k, 8), exact), np.zeros((16, 8), exact)
+        for lane, (c, a, b, _) in enumerate(args):
+            for i, v in enumerate(_round(a.values(_ELEMENT[a_kind], k // 2), a_kind)):
+                A[a_position(a_kind, lane, i)] = v
+            for i, v in enumerate(_round(b.values(_ELEMENT[b_kind], k // 2), b_kind)):
+                row, column = b_position(b_kind, lane, i % (k // 4))
+                B[row + i // (k // 4) * k, column] = v
+            for i, v in enumerate(c.values(_ACCUMULATOR[c_kind], 4)):
+                C[c_position(lane, i)] = v
+        D = C + spread(A, metadata_rows([int(given[3]) for given in args], bits), bits) @ B
+        for lane, (c, *_) in enumerate(args):
+            c.put(_ACCUMULATOR[c_kind], np.array([D[c_position(lane, i)] for i in range(4)]))
+
+    return semantics
+
+
 def _round(values: np.ndarray, kind: str) -> np.ndarray:
     return round_tf32(values) if kind == "tf32" else values
 
@@ -119,6 +144,8 @@ def _by_name(name: str) -> Any:
         return _mma("f64", "f64", "f64")
     if match := re.fullmatch(r"tile_mma_m16n8k\d+_(\w+?)_(\w+?)_(f32|f16|s32)(_by_k8)?", name):
         return _mma(match[1], match[2], match[3])
+    if match := re.fullmatch(r"tile_mma_sp_m16n8k\d+_(\w+?)_(\w+?)_(f32|f16|s32)", name):
+        return _mma_sp(match[1], match[2], match[3])
     return None
 
 

@@ -199,7 +199,7 @@ class Warp:
             barrier.arrived += 1
             self.check_arrivals(args[0])
             barrier.settle()
-        elif name.startswith("tile_wgmma_m64"):
+        elif name.startswith(("tile_wgmma_m64", "tile_wgmma_sp_m64")):
             self.multiply([a for a in args[1:] if isinstance(a, tuple) and a[0].scope.startswith("shared")])
         elif name == "tile_wgmma_commit":
             self.groups.append([])

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 from matrix_machine import decode
+from sparse_semantics import metadata_rows, spread
 
 _TYPES = {"f16": "float16", "bf16": "bfloat16", "tf32": "float32", "s8": "int8", "u8": "uint8", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "f32": "float32", "s32": "int32"}
 _SIZES = {"f16": 2, "bf16": 2, "tf32": 4, "s8": 1, "u8": 1, "e4m3": 1, "e5m2": 1}
-_NAME = re.compile(r"tile_wgmma_m64n(\d+)k(\d+)_(\w+?)_(\w+?)_(f32|f16|s32)(_rs|_t)?(_tb)?(_z|_c)?$")
+_NAME = re.compile(r"tile_wgmma_(sp_)?m64n(\d+)k(\d+)_(\w+?)_(\w+?)_(f32|f16|s32)(_rs|_t)?(_tb)?(_z|_c)?$")
 _WIDTHS = {1: 128, 2: 64, 3: 32}  # bytes of a swizzled row by the descriptor's layout type
 
 
@@ -44,13 +45,15 @@ def matrix(run: Any, thread: int, value: int, outer: int, k: int, kind: str, alo
 def multiply(name: str):
     match = _NAME.match(name)
     assert match, name
-    n, k, a_kind, b_kind, c_kind = int(match[1]), int(match[2]), match[3], match[4], match[5]
-    registers, a_along_m, b_along_n, start = match[6] == "_rs", match[6] == "_t", bool(match[7]), match[8]
+    n, k, a_kind, b_kind, c_kind = int(match[2]), int(match[3]), match[4], match[5], match[6]
+    registers, a_along_m, b_along_n, start = match[7] == "_rs", match[7] == "_t", bool(match[8]), match[9]
+    sparse = bool(match[1])
+    held_k = k // 2 if sparse else k
 
     def run_warp(run: Any, lanes: list[int], args: list[list[Any]]) -> None:
         assert len(lanes) == 32, "a matrix instruction needs all lanes of the warp"
         warp = lanes[0] // 32 % 4
-        whole = np.zeros((16, k))
+        whole = np.zeros((16, held_k))
         if registers:
             for t, given in zip(lanes, args):
                 held = given[1].values(_TYPES[a_kind], 8)
@@ -58,10 +61,13 @@ def multiply(name: str):
                     whole[t % 32 // 4 + r // 2 % 2 * 8, t % 4 * 2 + r % 2 + r // 4 * 8] = held[r]
         else:
             assert len({given[1] for given in args}) == 1, "descriptors differ within a warp"
-            whole = matrix(run, lanes[0], args[0][1], 64, k, a_kind, a_along_m)[warp * 16:warp * 16 + 16]
+            whole = matrix(run, lanes[0], args[0][1], 64, held_k, a_kind, a_along_m)[warp * 16:warp * 16 + 16]
+        if sparse:
+            bits = 8 * _SIZES[a_kind]
+            whole = spread(whole, metadata_rows([int(given[3]) for given in args], bits), bits)
         b = matrix(run, lanes[0], args[0][2], n, k, b_kind, b_along_n)
         product = whole.astype(np.float64) @ b.astype(np.float64).T
-        fresh = start == "_z" or (start == "_c" and not args[0][3])
+        fresh = start == "_z" or (start == "_c" and not args[0][4 if sparse else 3])
         for t, given in zip(lanes, args):
             mine = np.array([product[t % 32 // 4 + h * 8, j * 8 + t % 4 * 2 + e] for j in range(n // 8) for h in range(2) for e in range(2)])
             old = 0 if fresh else given[0].values(_TYPES[c_kind], n // 2)

@@ -68,12 +68,11 @@ OPS: dict[str, OpSpec] = {
     "bulk_store_wait": OpSpec(("src",), (), (), "wait until bulk copies have read a tile (made by lowering)"),
     "bulk_release": OpSpec((), (), ("mbar",), "one arrival a warp: the stage may be overwritten (made by lowering)"),
     "wgmma_wait": OpSpec((), (), ("count",), "wait until at most count matrix operations run (made by lowering)"),
-    # Known to the checker only.
     "gemm_sp": OpSpec(("A", "E", "B", "C"), ("C",), ("transpose_A", "transpose_E", "transpose_B", "policy", "clear_accum", "wg_wait"),
-                      "C[M,N] += op(A)[M,K] @ op(B)[K,N] with 2:4 sparse A: A holds the K/2 kept elements, E their positions",
-                      lowered=False),
+                      "C[M,N] += op(A)[M,K] @ op(B)[K,N] with 2:4 sparse A: A holds the K/2 kept elements, E their positions"),
     "wgmma_gemm_sp": OpSpec(("A", "E", "B", "C"), ("C",), ("transpose_A", "transpose_E", "transpose_B", "policy", "clear_accum"),
-                            "the same on Hopper, asynchronous until wait_wgmma", lowered=False),
+                            "the same on Hopper, asynchronous until wait_wgmma"),
+    # Known to the checker only.
     "tcgen05_gemm_sp": OpSpec(("A", "E", "B", "C"), ("C",), ("transpose_A", "transpose_E", "transpose_B", "policy", "clear_accum"),
                               "the same on Blackwell", lowered=False),
     "gemm_blockscaled": OpSpec(("A", "B", "C", "SFA", "SFB"), ("C",), (

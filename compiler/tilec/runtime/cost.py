@@ -12,7 +12,7 @@ from ..ir.program import TileProgram
 from ..ir.stmt import Body, For, If, Launch, TileOp, While, bodies
 from ..ir.stmt import walk as walk_statements
 
-GEMMS = ("gemm", "tcgen05_gemm", "wgmma_gemm")
+GEMMS = ("gemm", "tcgen05_gemm", "wgmma_gemm", "gemm_sp", "wgmma_gemm_sp", "tcgen05_gemm_sp")
 _SAMPLES = 4096  # blocks looked at where the work differs from block to block
 
 

@@ -32,6 +32,7 @@ MODULES: dict[str, tuple[str, str | None]] = {
     "tilelang.cuda": ("empty", None),
     "tilelang.cuda.language": ("language", "tilelang.language"),
     "tilelang.cuda.intrinsics": ("empty", "tilelang.intrinsics"),
+    "tilelang.cuda.intrinsics.sparse_layout": ("sparse_layout", None),
     "tilelang.carver": ("empty", None),
     "tilelang.carver.arch": ("chips", None),
     "tilelang.contrib": ("empty", None),

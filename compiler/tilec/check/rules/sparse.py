@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...ir import dtypes
 from ...ir.buffer import Region
 from ...ir.build import const_int
+from ...ir.sparsity import metadata_factor
 from ...ir.stmt import TileOp
 from ..context import RuleContext
 from ..facts import argument_span, is_runtime
@@ -84,11 +84,3 @@ def _check_metadata(ctx: RuleContext, op: TileOp, E: Region, transposed: bool, d
         (E.buffer.name, E.buffer.span),
     )
 
-
-def metadata_factor(dtype: str, metadata: str) -> int | None:
-    """How many elements of a row one metadata word describes: groups of four 16- or 8-bit elements take four bits, and so
-    do groups of two 32-bit ones."""
-    if not known(dtype) or not known(metadata) or not dtypes.is_int(metadata):
-        return None
-    group = {8: 4, 16: 4, 32: 2}.get(dtypes.bits(dtype))
-    return None if group is None else dtypes.bits(metadata) // 4 * group

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir import dtypes
+from ...ir.sparsity import metadata_factor
 from ..evaluator import Evaluator
 from ..expressions import scalar_operand
 from ..values import plain, unknown
@@ -41,4 +42,5 @@ def get_e_factor(ev: Evaluator, b: Bound) -> Any:
     dtype, metadata = b.dtype("a_dtype"), b.dtype("meta_dtype")
     if dtypes.UNKNOWN in (dtype, metadata):
         return unknown("T.get_e_factor")
-    return dtypes.bits(metadata) // 4 * (2 if dtypes.bits(dtype) == 32 else 4)
+    factor = metadata_factor(dtype, metadata)
+    return unknown("T.get_e_factor") if factor is None else factor

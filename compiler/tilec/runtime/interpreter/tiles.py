@@ -15,6 +15,7 @@ from .barriers import arrive, complete, wait
 from .expressions import evaluate, indices_of, integer
 from .memory import Unsupported, compute_dtype, convert
 from .regions import Tile, box, extents_of, is_by_lane, matrix, read, write
+from .sparse import dense
 from .state import State, combine
 from .taint import Taint, union
 from .vectors import store_slice, store_wide
@@ -101,6 +102,8 @@ def _fill(state: State, op: TileOp, mask: Mask) -> None:
 def _gemm(state: State, op: TileOp, mask: Mask) -> None:
     A, B, C = op.region("A"), op.region("B"), op.region("C")
     a, b = _operand(matrix(state, A), op.args["transpose_A"]), _operand(matrix(state, B), op.args["transpose_B"])
+    if "E" in op.args:
+        a = dense(a, _operand(matrix(state, op.region("E")), op.args["transpose_E"]), A.dtype, op.region("E").dtype, op)
     if a.values.shape[1] != b.values.shape[0]:
         raise Unsupported(f"matrix product of {list(a.values.shape)} and {list(b.values.shape)}", op.span)
     wide = _accumulation_type(C.dtype)
@@ -357,6 +360,9 @@ OPERATORS: dict[str, Any] = {
     "gemm": _gemm,
     "tcgen05_gemm": _gemm,
     "wgmma_gemm": _gemm,
+    "gemm_sp": _gemm,
+    "wgmma_gemm_sp": _gemm,
+    "tcgen05_gemm_sp": _gemm,
     "reduce": _reduce,
     "cumsum": _scan,
     "cummax": _scan,

@@ -35,7 +35,8 @@ from .tiles import atomic_call, lower_atomic, lower_copy, lower_dp4a, lower_fill
 
 OPERATORS: dict[str, Any] = {
     "copy": lower_copy, "async_copy": lower_copy, "tma_copy": lower_copy, "transpose": lower_transpose, "fill": lower_fill, "clear": lower_fill,
-    "gemm": lower_gemm, "tcgen05_gemm": lower_gemm, "wgmma_gemm": lower_gemm, "reduce": lower_reduce, "cumsum": lower_scan, "cummax": lower_scan,
+    "gemm": lower_gemm, "tcgen05_gemm": lower_gemm, "wgmma_gemm": lower_gemm,
+    "gemm_sp": lower_gemm, "wgmma_gemm_sp": lower_gemm, "tcgen05_gemm_sp": lower_gemm, "reduce": lower_reduce, "cumsum": lower_scan, "cummax": lower_scan,
     "atomic": lower_atomic, "dp4a": lower_dp4a,
 }
 WITHOUT_EFFECT = {name for name, spec in OPS.items() if spec.sync} | {"annotate", "print"}

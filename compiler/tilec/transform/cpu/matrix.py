@@ -8,6 +8,7 @@ from ...ir.expr import Expr, Load
 from ...ir.stmt import Alloc, Body, For, Store, TileOp
 from ..errors import LoweringError
 from .context import Context
+from .sparse import pack_sparse
 
 LANES = 16
 
@@ -17,12 +18,17 @@ def lower_gemm(op: TileOp, ctx: Context) -> Body:
     M, N = _last_two(C, op)
     rows, columns = _last_two(A, op)
     K = rows if op.args["transpose_A"] else columns
+    if "E" in op.args:
+        K *= 2
     work = _work_dtype(C.dtype)
     a = ctx.temporary("a_pack", (M, K), work)
     b = ctx.temporary("b_pack", (K, N), work)
     c = ctx.temporary("c_work", (M, N), work)
     span = op.span
-    pack_a = ctx.loops((const(M), const(K)), lambda p: (_pack(ctx, a, p, A, op.args["transpose_A"], op),), span, "p")
+    if "E" in op.args:
+        pack_a = pack_sparse(op, ctx, a)
+    else:
+        pack_a = ctx.loops((const(M), const(K)), lambda p: (_pack(ctx, a, p, A, op.args["transpose_A"], op),), span, "p")
     pack_b = ctx.loops((const(K), const(N)), lambda p: (_pack(ctx, b, p, B, op.args["transpose_B"], op),), span, "p")
     start = ctx.loops((const(M), const(N)), lambda p: (_start(ctx, c, p, C, op),), span, "c")
     finish = ctx.loops((const(M), const(N)), lambda p: (ctx.store(C.buffer, _at(C, p), Load(work, None, c, p), span),), span, "c")

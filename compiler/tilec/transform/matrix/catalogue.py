@@ -22,7 +22,7 @@ _PAIRS = (
 def device_functions(target: Target) -> tuple[DeviceFunction, ...]:
     """All functions that programs for a target may call."""
     found = [ldmatrix(count, trans) for count in (2, 4) for trans in (False, True)]
-    instructions: list[Mma | None] = [select_mma(*types, target) for types in _PAIRS]
+    instructions: list[Mma | None] = [select_mma(*types, target, sparse) for types in _PAIRS for sparse in (False, True)]
     found += [mma(m, target) for m in instructions if m is not None]
     found += [f for f in vars(barrier_functions).values() if isinstance(f, DeviceFunction)]
     found += [f for f in vars(tcgen05_functions).values() if isinstance(f, DeviceFunction)]

@@ -2,7 +2,7 @@
 
 Facts: PTX ISA, "Matrix multiply-accumulate operation using mma instruction": m16n8k16 f16/bf16 (sm_80; f16 m16n8k8 on
 sm_75), m16n8k8 tf32 (sm_80), m16n8k32 s8/u8 (sm_80), m16n8k32 e4m3/e5m2 (sm_89), m8n8k4 f64 (sm_80; two of them make
-the 16 rows used here).
+the 16 rows used here). "mma.sp" takes twice the k of the same types.
 """
 
 from __future__ import annotations
@@ -49,19 +49,24 @@ class Mma:
     c: str
     k: int
     bits: int  # of an element of A and B
+    sparse: bool = False  # A holds half of its k elements
 
     @property
     def a_registers(self) -> int:
         """Elements of A that a lane holds for one instruction."""
-        return 16 * self.k // 32
+        return 16 * self.stored_k("A") // 32
+
+    def stored_k(self, which: str) -> int:
+        """Elements along K of A or B that are in memory."""
+        return self.k // 2 if which == "A" and self.sparse else self.k
 
     @property
     def b_registers(self) -> int:
         return 8 * self.k // 32
 
 
-def select_mma(a: str, b: str, c: str, target: Target) -> Mma | None:
-    """The mma.sync instruction for element types, or None where the target has none."""
+def select_mma(a: str, b: str, c: str, target: Target, sparse: bool = False) -> Mma | None:
+    """The mma.sync (or ``sparse``: mma.sp) instruction for element types, or None where the target has none."""
     x, y = _PTX.get(a), _PTX.get(b)
     if target.kind != "cuda" or x is None or y is None:
         return None
@@ -69,6 +74,8 @@ def select_mma(a: str, b: str, c: str, target: Target) -> Mma | None:
     if (x != y and not pairs_freely) or c not in _ACCUMULATORS[x] or target.sm < _MINIMUM_SM[x]:
         return None
     bits = dtypes.bits(a)
+    if sparse:
+        return None if x == "f64" or target.sm < 80 else Mma(x, y, c, 512 // bits, bits, True)
     return Mma(x, y, c, 4 if x == "f64" else 256 // bits, bits)
 
 
@@ -88,6 +95,8 @@ def plan(shape: MatrixShape, threads: int, target: Target) -> Plan:
     wgmma = select_wgmma(shape, threads, target)
     if wgmma is not None:
         return Plan(wgmma=wgmma)
-    mma = select_mma(shape.A.dtype, shape.B.dtype, shape.C.dtype, target)
+    mma = select_mma(shape.A.dtype, shape.B.dtype, shape.C.dtype, target, shape.E is not None)
+    if mma is not None and mma.sparse and shape.K % mma.k:  # a part of an instruction has no metadata
+        mma = None
     grid = warp_grid(shape.M, shape.N, threads, shape.policy)
     return Plan(mma=mma, grid=grid) if mma and grid else Plan()

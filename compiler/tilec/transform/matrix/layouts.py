@@ -33,9 +33,9 @@ def operand_layout(op: TileOp, which: str, threads: int, target: Target) -> Frag
     shape = matrix_shape(op)
     chosen = plan(shape, threads, target)
     if chosen.wgmma:
-        layout = wgmma.register_operand(chosen.wgmma, shape.M, shape.K)
+        layout = wgmma.register_operand(chosen.wgmma, shape.M, shape.stored_k("A"))
     elif chosen.mma and chosen.grid:
-        layout = mma_operand(which, _outer(shape, which), shape.K, chosen.mma, chosen.grid)
+        layout = mma_operand(which, _outer(shape, which), shape.stored_k(which), chosen.mma, chosen.grid)
     else:
         layout = scalar_operand(which, shape, threads)
     operand = shape.A if which == "A" else shape.B
@@ -68,17 +68,18 @@ def mma_accumulator(M: int, N: int, grid: WarpGrid) -> FragmentLayout:
 
 
 def mma_operand(which: str, outer: int, K: int, mma: Mma, grid: WarpGrid) -> FragmentLayout:
-    """A as [M, K] or B as [N, K]. K beyond the last whole instruction is padding.
+    """A as [M, K] or B as [N, K], as stored. K beyond the last whole instruction is padding.
 
     Per instruction a lane holds, ``pack`` neighbours along K at a time (pack = elements in 32 bits): A at rows g and
     g+8, B at row g; first k = pack * t, then pack * (t + 4). float64 has one k step of 4 only.
     """
     pack = max(32 // mma.bits, 1)
-    halves = mma.k // (4 * pack)
+    k = mma.stored_k(which)
+    halves = k // (4 * pack)
     tile = TILE_M if which == "A" else TILE_N
     row_halves = tile // 8
     per_tile = mma.a_registers if which == "A" else mma.b_registers
-    steps = -(-K // mma.k)
+    steps = -(-K // k)
     mine, others = (grid.m, grid.n) if which == "A" else (grid.n, grid.m)
     my_scale, other_scale = (WARP, WARP * grid.m) if which == "A" else (WARP * grid.m, WARP)
     warp_rows = outer // mine
@@ -90,7 +91,7 @@ def mma_operand(which: str, outer: int, K: int, mma: Mma, grid: WarpGrid) -> Fra
         Digit(1, pack, 1, REGISTER, 1),
         Digit(1, 4, pack, THREAD, 1),
         Digit(1, halves, 4 * pack, REGISTER, pack * row_halves),
-        Digit(1, steps, mma.k, REGISTER, per_tile * (warp_rows // tile)),
+        Digit(1, steps, k, REGISTER, per_tile * (warp_rows // tile)),
     )
     replicas = (Replica(others, other_scale),) if others > 1 else ()
     return FragmentLayout((outer, K), _without_ones(digits), replicas)
@@ -128,14 +129,14 @@ def scalar_operand(which: str, shape: MatrixShape, threads: int) -> FragmentLayo
     """A thread holds the whole rows of A (columns of B) that its elements of C need."""
     down, across = thread_grid(shape.M, shape.N, threads)
     mine, others, my_scale, other_scale = (down, across, across, 1) if which == "A" else (across, down, 1, across)
-    outer = _outer(shape, which)
+    outer, K = _outer(shape, which), shape.stored_k(which)
     digits = (
         Digit(0, mine, 1, THREAD, my_scale),
-        Digit(0, -(-outer // mine), mine, REGISTER, shape.K),
-        Digit(1, shape.K, 1, REGISTER, 1),
+        Digit(0, -(-outer // mine), mine, REGISTER, K),
+        Digit(1, K, 1, REGISTER, 1),
     )
     return FragmentLayout(
-        (outer, shape.K), _without_ones(digits), (Replica(others, other_scale),) if others > 1 else ()
+        (outer, K), _without_ones(digits), (Replica(others, other_scale),) if others > 1 else ()
     )
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.buffer import FRAGMENT, Buffer
+from ...ir.buffer import FRAGMENT, LOCAL, Buffer
 from ...ir.build import binary, const
-from ...ir.expr import Expr, Var
-from ...ir.stmt import Alloc, For, If, Let, Stmt
+from ...ir.expr import Expr, Load, Var
+from ...ir.stmt import Alloc, For, If, Let, Stmt, Store
 from .contract import MatrixContext
 from .device import at
 from .instruction import Mma
 from .layouts import accumulator_layout, operand_layout
+from .metadata import lane_metadata
 from .mma_functions import mma as mma_function
 from .operands import OperandLoader, Warp, operand_registers
 from .partition import TILE_M, TILE_N, WARP, WarpGrid
@@ -31,7 +32,13 @@ def lower_mma(shape: MatrixShape, mma: Mma, grid: WarpGrid, ctx: MatrixContext) 
         if source.loader is not None:
             allocations.append(Alloc(shape.op.span, source.registers))
     k = Var("int32", None, "ko", "loop")
-    body = (*sources["A"].load(k * mma.k), *sources["B"].load(k * mma.k), *_multiply(shape, mma, grid, ctx, sources, k))
+    positions = None if shape.E is None else _metadata_registers(shape, grid)
+    described: tuple[Stmt, ...] = ()
+    if positions is not None:
+        allocations.append(Alloc(shape.op.span, positions))
+        described = _load_metadata(shape, mma, grid, warp, ctx, positions, k)
+    loads = [s for which in ("A", "B") for s in sources[which].load(k * mma.stored_k(which))]
+    body = (*loads, *described, *_multiply(shape, mma, grid, ctx, sources, k, positions))
     steps = -(-shape.K // mma.k)
     loop = For(shape.op.span, k, const(0), const(steps), body, "unroll")
     whole = (*lets, *allocations, loop)
@@ -86,8 +93,24 @@ def _warp_names(shape: MatrixShape, grid: WarpGrid, ctx: MatrixContext) -> tuple
     return lets, Warp(names["lane"], names["warp_m"], names["warp_n"])
 
 
+def _metadata_registers(shape: MatrixShape, grid: WarpGrid) -> Buffer:
+    """One word for each 16 rows of a warp."""
+    return Buffer("metadata_registers", (const(shape.M // grid.m // TILE_M),), "uint32", LOCAL, shape.op.span)
+
+
+def _load_metadata(
+    shape: MatrixShape, mma: Mma, grid: WarpGrid, warp: Warp, ctx: MatrixContext, registers: Buffer, step: Expr
+) -> tuple[Stmt, ...]:
+    """The words for k step ``step``."""
+    i = Var("int32", None, "i", "loop")
+    first = warp.m * (shape.M // grid.m) + i * TILE_M
+    word = lane_metadata(shape, ctx, first, warp.lane, step, mma.bits)
+    body = (Store(shape.op.span, registers, (i,), word),)
+    return (For(shape.op.span, i, const(0), registers.shape[0], body, "unroll"),)
+
+
 def _multiply(
-    shape: MatrixShape, mma: Mma, grid: WarpGrid, ctx: MatrixContext, sources: dict[str, _Source], step: Expr
+    shape: MatrixShape, mma: Mma, grid: WarpGrid, ctx: MatrixContext, sources: dict[str, _Source], step: Expr, positions: Buffer | None
 ) -> tuple[Stmt, ...]:
     tiles_m, tiles_n = shape.M // grid.m // TILE_M, shape.N // grid.n // TILE_N
     i, j = Var("int32", None, "i", "loop"), Var("int32", None, "j", "loop")
@@ -97,6 +120,7 @@ def _multiply(
         at(C, (i * tiles_n + j) * 4),
         at(sources["A"].registers, sources["A"].first(step) + i * mma.a_registers),
         at(sources["B"].registers, sources["B"].first(step) + j * mma.b_registers),
+        *(() if positions is None else (Load("uint32", None, positions, (i,)),)),
     )
     inner = For(shape.op.span, j, const(0), const(tiles_n), (call,), "unroll")
     return (For(shape.op.span, i, const(0), const(tiles_m), (inner,), "unroll"),)

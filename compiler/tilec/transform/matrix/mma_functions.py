@@ -29,6 +29,8 @@ __builtin_memcpy(registers, r, sizeof(r));""",
 @cache
 def mma(instruction: Mma, target: Target) -> DeviceFunction:
     """c += a * b for one 16 x 8 tile; registers in the order of the PTX ISA's fragment tables."""
+    if instruction.sparse:
+        return _mma_sparse(instruction)
     if instruction.a == "f64":
         return _mma_f64()
     if target.sm < 80:
@@ -52,16 +54,20 @@ def _accumulators(m: Mma) -> tuple[str, str, int, str, str]:
 
 
 def _instruction(m: Mma, k: int, a: list[int], b: list[int]) -> str:
-    """One mma with the given registers of arrays a and b."""
+    """One mma with the given registers of arrays a and b; if it is sparse, lanes 0 and 1 of each four describe A by ``metadata``."""
     _, constraint, count, c_type, _ = _accumulators(m)
     c_names = ", ".join(f"%{i}" for i in range(count))
     a_names = ", ".join(f"%{count + i}" for i in range(len(a)))
     b_names = ", ".join(f"%{count + len(a) + i}" for i in range(len(b)))
     outputs = ", ".join(f'"+{constraint}"(c[{i}])' for i in range(count))
     inputs = ", ".join([f'"r"(a[{i}])' for i in a] + [f'"r"(b[{i}])' for i in b])
+    name, described = "mma.sync", ""
+    if m.sparse:
+        name, described = "mma.sp::ordered_metadata.sync", f", %{count + len(a) + len(b)}, 0x0"
+        inputs += ', "r"(metadata)'
     text = (
-        f"mma.sync.aligned.m16n8k{k}.row.col.{c_type}.{m.a}.{m.b}.{c_type} "
-        f"{{{c_names}}}, {{{a_names}}}, {{{b_names}}}, {{{c_names}}};"
+        f"{name}.aligned.m16n8k{k}.row.col.{c_type}.{m.a}.{m.b}.{c_type} "
+        f"{{{c_names}}}, {{{a_names}}}, {{{b_names}}}, {{{c_names}}}{described};"
     )
     return f'asm("{text}"\n    : {outputs}\n    : {inputs});'
 
@@ -74,13 +80,13 @@ def _wrap(m: Mma, core: str) -> str:
         convert = (
             "\n".join(
                 f'asm("cvt.rna.tf32.f32 %0, %1;" : "=r"({r}[{i}]) : "f"(__uint_as_float({r}[{i}])));'
-                for r, n in (("a", 4), ("b", 2))
+                for r, n in (("a", 4), ("b", 4 if m.sparse else 2))
                 for i in range(n)
             )
             + "\n"
         )
     return (
-        f"unsigned int a[4], b[2];\n{kind} c[{count}];\n"
+        f"unsigned int a[4], b[{4 if m.sparse else 2}];\n{kind} c[{count}];\n"
         "__builtin_memcpy(a, a_registers, sizeof(a));\n__builtin_memcpy(b, b_registers, sizeof(b));\n"
         f"__builtin_memcpy(c, c_registers, sizeof(c));\n{convert}{core}\n__builtin_memcpy(c_registers, c, "
         "sizeof(c));"
@@ -93,6 +99,16 @@ def _mma_one(m: Mma) -> DeviceFunction:
         f"tile_mma_{_signature(m)}",
         _PARAMETERS,
         _wrap(m, _instruction(m, m.k, [0, 1, 2, 3], [0, 1])),
+        minimum_sm=minimum,
+    )
+
+
+def _mma_sparse(m: Mma) -> DeviceFunction:
+    minimum = 89 if m.a in ("e4m3", "e5m2") else 80
+    return function(
+        f"tile_mma_sp_{_signature(m)}",
+        f"{_PARAMETERS}, unsigned int metadata",
+        _wrap(m, _instruction(m, m.k, [0, 1, 2, 3], [0, 1, 2, 3])),
         minimum_sm=minimum,
     )
 

@@ -76,6 +76,8 @@ class OperandLoader:
         )
 
     def _by_ldmatrix(self, k: Any) -> tuple[Stmt, ...]:
+        if self.which == "B" and self.mma.sparse:
+            return self._ldmatrix_along_k(k)
         if self.which == "B" and self.tiles > 1:
             pairs = self._ldmatrix_loop(k, 0, self.tiles // 2, 4)
             return pairs if self.tiles % 2 == 0 else (*pairs, *self._ldmatrix_loop(k, self.tiles - 1, 1, 2))
@@ -103,9 +105,23 @@ class OperandLoader:
         call = ldmatrix(matrices, not contiguous).run(self.shape.op.span, destination, address_of(*source))
         return (For(self.shape.op.span, i, const(0), const(count), (call,), "unroll"),)
 
+    def _ldmatrix_along_k(self, k: Any) -> tuple[Stmt, ...]:
+        """B of a sparse operation: the four matrices of a tile lie behind each other along k."""
+        i = Var("int32", None, "i", "loop")
+        lane, chunk = self.warp.lane, 128 // self.mma.bits
+        outer = self._first() + i * TILE_N
+        contiguous = self.shape.k_contiguous(self.which)
+        if contiguous:
+            position = self.shape.at(self.which, outer + lane % 8, k + lane // 8 * chunk)
+        else:
+            position = self.shape.at(self.which, outer, k + lane)
+        source = self.ctx.shared_element(self._buffer(), position)
+        call = ldmatrix(4, not contiguous).run(self.shape.op.span, at(self.registers, i * self.per_tile), address_of(*source))
+        return (For(self.shape.op.span, i, const(0), const(self.tiles), (call,), "unroll"),)
+
     def _element_by_element(self, k: Any) -> tuple[Stmt, ...]:
         layout = mma_operand(
-            self.which, self.shape.M if self.which == "A" else self.shape.N, self.mma.k, self.mma, self.grid
+            self.which, self.shape.M if self.which == "A" else self.shape.N, self.mma.stored_k(self.which), self.mma, self.grid
         )
         r = Var("int32", None, "r", "loop")
         outer, inner = layout.index_of(self.ctx.thread, r)

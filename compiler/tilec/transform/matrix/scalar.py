@@ -11,6 +11,7 @@ from ...ir.expr import Expr, Load, Var
 from ...ir.stmt import For, If, Let, Stmt, Store
 from .contract import MatrixContext
 from .layouts import accumulator_layout, operand_layout, thread_grid
+from .metadata import kept_position
 from .mma import check_layout
 from .shape import MatrixShape
 
@@ -29,19 +30,22 @@ def lower_scalar(shape: MatrixShape, ctx: MatrixContext) -> tuple[Stmt, ...]:
     C = ctx.registers_of(shape.C.region.buffer)
     kind = _accumulation_type(C.dtype)
     a = Var(kind, None, "a", "let")
+    across_k = k if shape.E is None else Var("int32", None, "kept", "let")
+    found = () if shape.E is None else (Let(span, across_k, kept_position(shape, ctx, m, k)),)
     index = i * cols + j
-    total = cast(Load(C.dtype, None, C, (index,)), kind) + a * cast(_element("B", shape, ctx, n, k, j), kind)
+    total = cast(Load(C.dtype, None, C, (index,)), kind) + a * cast(_element("B", shape, ctx, n, across_k, j), kind)
     update: tuple[Stmt, ...] = (Store(span, C, (index,), cast(total, C.dtype)),)
     if shape.N % across:
         update = (If(span, binary("lt", n, const(shape.N)), update),)
     row: tuple[Stmt, ...] = (
+        *found,
         Let(span, a, cast(_element("A", shape, ctx, m, k, i), kind)),
         For(span, j, const(0), const(cols), update, "unroll"),
     )
     if shape.M % down:
         row = (If(span, binary("lt", m, const(shape.M)), row),)
     rows_loop = For(span, i, const(0), const(rows), row, "unroll")
-    return (For(span, k, const(0), const(shape.K), (rows_loop,)),)
+    return (For(span, k, const(0), const(shape.stored_k("A")), (rows_loop,)),)
 
 
 def _accumulation_type(dtype: str) -> str:
@@ -55,7 +59,7 @@ def _element(which: str, shape: MatrixShape, ctx: MatrixContext, outer: Expr, k:
     buffer = operand.region.buffer
     if operand.scope == FRAGMENT:
         registers = ctx.registers_of(buffer)
-        return Load(buffer.dtype, None, registers, (own * shape.K + k,))
+        return Load(buffer.dtype, None, registers, (own * shape.stored_k(which) + k,))
     indices: Any = shape.at(which, outer, k)
     if buffer.is_shared():
         buffer, indices = ctx.shared_element(buffer, indices)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...ir.buffer import Region
+from ...ir import dtypes
+from ...ir.buffer import FRAGMENT, TMEM, Region
 from ...ir.build import const_int
 from ...ir.expr import Expr
+from ...ir.sparsity import metadata_factor
 from ...ir.stmt import TileOp
 from .problem import MatrixProblem
 
-MATRIX_OPS = ("gemm", "wgmma_gemm", "tcgen05_gemm")
+SPARSE_OPS = ("gemm_sp", "wgmma_gemm_sp")
+MATRIX_OPS = ("gemm", "wgmma_gemm", "tcgen05_gemm", *SPARSE_OPS)
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class MatrixShape:
-    """C[M, N] += op(A)[M, K] @ op(B)[K, N]."""
+    """C[M, N] += op(A)[M, K] @ op(B)[K, N]. With ``E`` A is sparse: it holds half of its elements along K, E their positions."""
 
     op: TileOp
     M: int
@@ -52,9 +55,14 @@ class MatrixShape:
     B: Operand
     C: Operand
     policy: str
+    E: Operand | None = None
+
+    def stored_k(self, which: str) -> int:
+        """Elements along K that are in memory."""
+        return self.K // 2 if which == "A" and self.E is not None else self.K
 
     def at(self, which: str, outer: Any, k: Any) -> tuple[Expr, ...]:
-        """Indices of A at (m, k) or of B at (n, k), whichever way it is stored."""
+        """Indices of A at (m, k) or of B at (n, k), whichever way it is stored. A sparse A counts its kept elements."""
         operand = self.A if which == "A" else self.B
         k_last = not operand.transposed if which == "A" else operand.transposed
         return operand.indices(outer, k) if k_last else operand.indices(k, outer)
@@ -69,6 +77,9 @@ def matrix_shape(op: TileOp) -> MatrixShape:
     B = _operand(op, "B", bool(op.args.get("transpose_B")))
     C = _operand(op, "C", False)
     M, K = (A.cols, A.rows) if A.transposed else (A.rows, A.cols)
+    E = _metadata(op, A.dtype, M, K) if op.op in SPARSE_OPS else None
+    if E is not None:
+        K *= 2
     N, K_B = (B.rows, B.cols) if B.transposed else (B.cols, B.rows)
     if K != K_B or (C.rows, C.cols) != (M, N):
         raise MatrixProblem(
@@ -76,7 +87,31 @@ def matrix_shape(op: TileOp) -> MatrixShape:
             "and C must be M x N.",
             op.span,
         )
-    return MatrixShape(op, M, N, K, A, B, C, str(op.args.get("policy") or "square"))
+    return MatrixShape(op, M, N, K, A, B, C, str(op.args.get("policy") or "square"), E)
+
+
+def _metadata(op: TileOp, dtype: str, M: int, half: int) -> Operand:
+    E = _operand(op, "E", bool(op.args.get("transpose_E")))
+    found = (E.cols, E.rows) if E.transposed else (E.rows, E.cols)
+    factor = metadata_factor(dtype, E.dtype)
+    if factor is None or dtypes.bits(E.dtype) not in (8, 16, 32):
+        raise MatrixProblem(
+            f"T.{op.op}: {E.dtype} metadata ({E.region.buffer.name}) for {dtype} elements; elements have 8, 16 or 32 bits, metadata "
+            "are integers of 8, 16 or 32.",
+            op.arg_spans.get("E", op.span),
+        )
+    if found != (M, 2 * half // factor) or 2 * half % factor:
+        raise MatrixProblem(
+            f"T.{op.op}: the metadata {E.region.buffer.name} are {found[0]}x{found[1]}; {M} rows of {2 * half} elements, {factor} of which "
+            f"one {E.dtype} describes, need {M}x{-(-2 * half // factor)}.",
+            op.arg_spans.get("E", op.span),
+        )
+    if E.scope in (FRAGMENT, TMEM):
+        raise MatrixProblem(
+            f"T.{op.op}: the metadata {E.region.buffer.name} are in {E.scope} memory; they are read from shared memory (T.alloc_shared).",
+            op.arg_spans.get("E", op.span),
+        )
+    return E
 
 
 def _operand(op: TileOp, name: str, transposed: bool) -> Operand:

@@ -18,6 +18,7 @@ from ...target.chips import Target
 from .barrier_functions import FENCE_PROXY_ASYNC
 from .contract import MatrixContext
 from .device import address_of, at
+from .metadata import lane_metadata
 from .shape import MatrixShape, Operand
 from .shared import CanonicalTile, canonical_tile
 from .wgmma_functions import COMMIT, DESCRIPTOR, FENCE, UNIFORM, keep_registers, read_registers, wait
@@ -46,11 +47,15 @@ class Wgmma:
     blocks: int
     columns: int
     width: int
+    sparse: bool = False
 
     @property
     def k(self) -> int:
-        """Elements along K of one instruction: 32 bytes."""
-        return 256 // self.bits
+        """Elements along K of one instruction: 32 bytes, or twice as many of which A holds half."""
+        return (512 if self.sparse else 256) // self.bits
+
+    def stored_k(self, which: str) -> int:
+        return self.k // 2 if which == "A" and self.sparse else self.k
 
     @property
     def rows(self) -> int:
@@ -65,7 +70,7 @@ def select_wgmma(shape: MatrixShape, threads: int, target: Target) -> Wgmma | No
     if (a != b and {a, b} not in ({"s8", "u8"}, {"e4m3", "e5m2"})) or shape.C.dtype not in _ACCUMULATORS.get(a, ()):
         return None
     bits = dtypes.bits(shape.A.dtype)
-    if shape.K % (256 // bits) or not _readable("B", shape, bits) or not _readable("A", shape, bits):
+    if shape.stored_k("A") % (256 // bits) or not _readable("B", shape, bits) or not _readable("A", shape, bits):
         return None
     return _shared_out(shape, threads // GROUP, (a, b, shape.C.dtype, bits))
 
@@ -101,7 +106,7 @@ def _shared_out(shape: MatrixShape, groups: int, types: tuple[str, str, str, int
         columns = shape.N // n
         width = _instruction_width(shape, columns, n, types)
         if width is not None:
-            legal.append(Wgmma(*types, m, n, shape.M // (m * ROWS), columns, width))
+            legal.append(Wgmma(*types, m, n, shape.M // (m * ROWS), columns, width, shape.E is not None))
     if not legal:
         return None
     return min(legal, key=lambda w: w.m) if shape.policy == "full_col" else max(legal, key=lambda w: w.m)
@@ -138,7 +143,7 @@ def accumulator(w: Wgmma, M: int, N: int) -> FragmentLayout:
 
 
 def register_operand(w: Wgmma, M: int, K: int) -> FragmentLayout:
-    """A in registers: per instruction eight 16-bit elements a lane, two neighbours along K at a time."""
+    """A in registers, K as stored: per instruction eight 16-bit elements a lane, two neighbours along K at a time."""
     digits = (
         Digit(0, 8, 1, THREAD, 4),
         Digit(0, 2, 8, REGISTER, 2),
@@ -148,7 +153,7 @@ def register_operand(w: Wgmma, M: int, K: int) -> FragmentLayout:
         Digit(1, 2, 1, REGISTER, 1),
         Digit(1, 4, 2, THREAD, 1),
         Digit(1, 2, 8, REGISTER, 4),
-        Digit(1, K // w.k, w.k, REGISTER, 8 * w.blocks),
+        Digit(1, K // w.stored_k("A"), w.stored_k("A"), REGISTER, 8 * w.blocks),
     )
     replicas = (Replica(w.n, GROUP * w.m),) if w.n > 1 else ()
     return FragmentLayout((M, K), tuple(d for d in digits if d.extent > 1), replicas)
@@ -163,7 +168,7 @@ def lower_wgmma(shape: MatrixShape, w: Wgmma, ctx: MatrixContext) -> tuple[Stmt,
     check_layout("C", shape, _of_rank(accumulator(w, shape.M, shape.N), shape.C), ctx)
     in_registers = shape.A.scope == FRAGMENT
     if in_registers:
-        check_layout("A", shape, _of_rank(register_operand(w, shape.M, shape.K), shape.A), ctx)
+        check_layout("A", shape, _of_rank(register_operand(w, shape.M, shape.stored_k("A")), shape.A), ctx)
     group = Var("int32", None, "group", "let")
     lets: list[Stmt] = [Let(span, group, UNIFORM.within(0, w.m * w.n - 1, ctx.thread // GROUP))] if w.m * w.n > 1 else []
     across: Expr = group // w.m if w.m * w.n > 1 else const(0)
@@ -175,7 +180,23 @@ def lower_wgmma(shape: MatrixShape, w: Wgmma, ctx: MatrixContext) -> tuple[Stmt,
     ordered = () if shape.op.args.get("fenced") else (FENCE_PROXY_ASYNC.run(span),)
     registers = ctx.registers_of(shape.C.region.buffer)
     finish = () if shape.op.args.get("asynchronous") else (wait(0).run(span), keep_registers(registers).run(span, at(registers, 0)))
-    return (*lets, *ordered, FENCE.run(span), *_multiply(shape, w, ctx, base_a, base_b), COMMIT.run(span), *finish)
+    positions = _positions(shape, w, ctx, down * w.rows, lets)
+    return (*lets, *ordered, FENCE.run(span), *_multiply(shape, w, ctx, base_a, base_b, positions), COMMIT.run(span), *finish)
+
+
+def _positions(shape: MatrixShape, w: Wgmma, ctx: MatrixContext, row: Expr, lets: list[Stmt]) -> list[Expr]:
+    """What a lane tells of a sparse A: a word for each instruction along K and each block of rows, in their order. Four warps are
+    below each other in a block."""
+    if shape.E is None:
+        return []
+    words: list[Expr] = []
+    first = row + ctx.thread // 32 % 4 * 16
+    for step in range(shape.K // w.k):
+        for block in range(w.blocks):
+            name = Var("uint32", None, f"metadata_{len(words)}", "let")
+            lets.append(Let(shape.op.span, name, lane_metadata(shape, ctx, first + block * ROWS, ctx.thread % 32, step, w.bits)))
+            words.append(name)
+    return words
 
 
 def lower_wait(op: TileOp, ctx: MatrixContext) -> tuple[Stmt, ...]:
@@ -223,10 +244,10 @@ def _bound(tile: CanonicalTile, ctx: MatrixContext, operand: Operand, lets: list
     return var
 
 
-def _multiply(shape: MatrixShape, w: Wgmma, ctx: MatrixContext, a: Var | None, b: Var) -> list[Stmt]:
+def _multiply(shape: MatrixShape, w: Wgmma, ctx: MatrixContext, a: Var | None, b: Var, positions: list[Expr]) -> list[Stmt]:
     span = shape.op.span
     registers = ctx.registers_of(shape.C.region.buffer)
-    function, first = (mma_function(w.a, w.b, w.c, w.width, w.k, a is None, not shape.k_contiguous("A"), not shape.k_contiguous("B"), start)
+    function, first = (mma_function(w.a, w.b, w.c, w.width, w.k, a is None, not shape.k_contiguous("A"), not shape.k_contiguous("B"), start, w.sparse)
                        for start in ("", "zero" if starts_from_zero(shape.op) else "chosen" if "keeps" in shape.op.args else ""))
     keep: tuple[Expr, ...] = ()
     out: list[Stmt] = []
@@ -237,10 +258,12 @@ def _multiply(shape: MatrixShape, w: Wgmma, ctx: MatrixContext, a: Var | None, b
     for step in range(shape.K // w.k):
         for block in range(w.blocks):
             source = at(ctx.registers_of(shape.A.region.buffer), (step * w.blocks + block) * 8) if a is None else \
-                a + _units(shape, "A", block * ROWS, step * w.k)
+                a + _units(shape, "A", block * ROWS, step * w.stored_k("A"))
+            described = positions[step * w.blocks + block:][:1]
             for piece in range(w.columns // w.width):
                 place = at(registers, block * (w.columns // 2) + piece * (w.width // 2))
-                out.append((function if step else first).run(span, place, source, b + _units(shape, "B", piece * w.width, step * w.k), *(() if step else keep)))
+                out.append((function if step else first).run(span, place, source, b + _units(shape, "B", piece * w.width, step * w.k), *described,
+                                                              *(() if step else keep)))
     return out
 
 

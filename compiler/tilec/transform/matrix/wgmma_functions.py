@@ -65,13 +65,13 @@ def read_registers(registers: Buffer) -> DeviceFunction:
 
 
 @cache
-def mma(a: str, b: str, c: str, n: int, k: int, a_in_registers: bool, a_along_m: bool, b_along_n: bool, start: str = "") -> DeviceFunction:
-    """c += a * b for 64 x ``n``; ``start`` "zero": c = a * b, "chosen": that only if ``keep`` is 0.
+def mma(a: str, b: str, c: str, n: int, k: int, a_in_registers: bool, a_along_m: bool, b_along_n: bool, start: str = "", sparse: bool = False) -> DeviceFunction:
+    """c += a * b for 64 x ``n``; ``start`` "zero": c = a * b, "chosen": that only if ``keep`` is 0. ``sparse``: half of a is in memory.
 
     ``a_along_m``, ``b_along_n``: neighbours in memory are neighbours along M or N."""
     kind, constraint, count = {"float32": ("float", "f", n // 2), "int32": ("int", "r", n // 2), "float16": ("unsigned int", "r", n // 4)}[c]
     ptx_c = {"float32": "f32", "int32": "s32", "float16": "f16"}[c]
-    name = f"tile_wgmma_m64n{n}k{k}_{a}_{b}_{ptx_c}" + ("_rs" if a_in_registers else "_t" if a_along_m else "") + ("_tb" if b_along_n else "")
+    name = f"tile_wgmma_{'sp_' if sparse else ''}m64n{n}k{k}_{a}_{b}_{ptx_c}" + ("_rs" if a_in_registers else "_t" if a_along_m else "") + ("_tb" if b_along_n else "")
     name += {"": "", "zero": "_z", "chosen": "_c"}[start]
     registers = ", ".join(f"%{i}" for i in range(count))
     a_text = ", ".join(f"%{count + i}" for i in range(4)) if a_in_registers else f"%{count}"
@@ -80,15 +80,19 @@ def mma(a: str, b: str, c: str, n: int, k: int, a_in_registers: bool, a_along_m:
     scales = "p, 1, 1" if ptx_c != "s32" else "p"
     transposes = (f", {int(b_along_n)}" if a_in_registers else f", {int(a_along_m)}, {int(b_along_n)}") if sixteen else ""
     operand = "{" + a_text + "}" if a_in_registers else a_text
-    source = f"%{count + (5 if a_in_registers else 2)}" if start == "chosen" else str(int(start != "zero"))
-    text = (f"{{\\n.reg .pred p;\\nsetp.ne.b32 p, {source}, 0;\\nwgmma.mma_async.sync.aligned.m64n{n}k{k}.{ptx_c}.{a}.{b} "
-            f"{{{registers}}}, {operand}, {b_text}, {scales}{transposes};\\n}}")
+    form = ".sp" if sparse else ""
+    inputs_before = count + (5 if a_in_registers else 2)
+    described = f"%{inputs_before}, 0, " if sparse else ""
+    source = f"%{inputs_before + sparse}" if start == "chosen" else str(int(start != "zero"))
+    text = (f"{{\\n.reg .pred p;\\nsetp.ne.b32 p, {source}, 0;\\nwgmma.mma_async{form}.sync.aligned.m64n{n}k{k}.{ptx_c}.{a}.{b} "
+            f"{{{registers}}}, {operand}, {b_text}, {described}{scales}{transposes};\\n}}")
     outputs = ", ".join(f'"+{constraint}"(c[{i}])' for i in range(count))
     inputs = ", ".join(f'"r"(a[{i}])' for i in range(4)) if a_in_registers else '"l"(a)'
     take = "unsigned int a[4];\n__builtin_memcpy(a, a_registers, sizeof(a));\n" if a_in_registers else ""
     parameter = "const void* a_registers" if a_in_registers else "unsigned long long a"
-    chosen = (", int keep", ', "r"(keep)') if start == "chosen" else ("", "")
-    return _wgmma(name, f"void* c_registers, {parameter}, unsigned long long b{chosen[0]}", f"""{kind}* c = static_cast<{kind}*>(c_registers);
+    more = [("unsigned int", "metadata")] * sparse + [("int", "keep")] * (start == "chosen")
+    parameters = f"void* c_registers, {parameter}, unsigned long long b" + "".join(f", {of} {n}" for of, n in more)
+    return _wgmma(name, parameters, f"""{kind}* c = static_cast<{kind}*>(c_registers);
 {take}asm volatile("{text}"
     : {outputs}
-    : {inputs}, "l"(b){chosen[1]} : "memory");""")
+    : {inputs}, "l"(b){''.join(f', "r"({n})' for _, n in more)} : "memory");""")
