@@ -25,6 +25,7 @@ from .matrix.shape import MATRIX_OPS, matrix_shape
 from .matrix.shared import required_shared_layout
 from .matrix.tensor_memory import copy_fragment_layout
 from .rewrite import map_children
+from .uses import buffers_in
 
 _REPLICATE_LIMIT = 256  # elements of a fragment that no tile operator touches, up to which every thread keeps a copy
 
@@ -436,15 +437,7 @@ def _matrix_statements(body: Body, threads: int) -> list[tuple[TileOp, int]]:
 
 
 def _all_buffers(launch: Launch) -> set[Buffer]:
-    found: set[Buffer] = set()
-    for s in walk_statements(launch.body):
-        if isinstance(s, (Alloc, Store)):
-            found.add(s.buffer)
-        if isinstance(s, TileOp):
-            found.update(v.buffer for v in s.args.values() if isinstance(v, Region))
-        for e in expressions(s):
-            found.update(x.buffer for x in walk_expr(e) if isinstance(x, Load))
-    return found
+    return buffers_in(launch.body) | {s.buffer for s in walk_statements(launch.body) if isinstance(s, Alloc)}
 
 
 __all__ = ["Inference", "infer_layouts", "same_placement"]

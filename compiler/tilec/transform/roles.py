@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir.buffer import FRAGMENT, Buffer, Region
+from ..ir.buffer import FRAGMENT, Buffer
 from ..ir.build import binary, unary
 from ..ir.evaluate_int import evaluate
 from ..ir.expr import Expr, Load, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
-from ..ir.stmt import Alloc, Body, If, Launch, Parallel, Role, Stmt, Store, TileOp, bodies, expressions
+from ..ir.stmt import Alloc, Body, If, Launch, Parallel, Role, Stmt, TileOp, bodies
 from ..ir.stmt import walk as walk_statements
 from .context import LaunchState, PassContext
 from .errors import LoweringError
 from .rewrite import map_children
+from .uses import buffers_of
 
 WARP = 32
 _PER_THREAD = ("atomic", "print", "device_assert", "annotate", "mbarrier_arrive", "mbarrier_wait_parity", "mbarrier_expect_tx", "fence_proxy_async", "cp_async_barrier_noinc",
@@ -119,9 +120,4 @@ def _check_fragments(body: Body) -> None:
 def _fragments(s: Stmt) -> set[Buffer]:
     if isinstance(s, Alloc):
         return set()
-    found = {s.buffer} if isinstance(s, Store) else set()
-    if isinstance(s, TileOp):
-        found |= {v.buffer for v in s.args.values() if isinstance(v, Region)}
-    for e in expressions(s):
-        found |= {x.buffer for x in walk_expr(e) if isinstance(x, Load)}
-    return {b.storage() for b in found if b.storage().scope == FRAGMENT}
+    return {b.storage() for b in buffers_of(s) if b.storage().scope == FRAGMENT}

@@ -16,6 +16,7 @@ from .context import LaunchState, PassContext
 from .errors import LoweringError
 from .rewrite import map_children, replace_buffers
 from .unit import Unit
+from .uses import buffers_in
 
 _ALIGNMENT = 16
 
@@ -148,13 +149,7 @@ def _placed(offsets: dict[Buffer, int], viewing: set[Buffer]) -> dict[Buffer, Bu
 
 def views(body: Body) -> set[Buffer]:
     """The shared buffers that look at others' storage in another type."""
-    found: set[Buffer] = set()
-    for s in walk_statements(body):
-        if isinstance(s, Store):
-            found.add(s.buffer)
-        for e in expressions(s):
-            found.update(x.buffer for x in walk_expr(e) if isinstance(x, Load))
-    return {b for b in found if b.view_of is not None and b.is_shared()}
+    return {b for b in buffers_in(body) if b.view_of is not None and b.is_shared()}
 
 
 def alignment(b: Buffer, state: LaunchState) -> int:

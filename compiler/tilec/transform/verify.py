@@ -5,8 +5,9 @@ from ..ir.buffer import FRAGMENT, GLOBAL, TMEM, Buffer
 from ..ir.expr import Call, Expr, Load, Unknown
 from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
-from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Launch, Let, Store, While, expressions
+from ..ir.stmt import Alloc, Evaluate, For, If, Jump, Launch, Let, Store, While, expressions
 from ..ir.stmt import walk as walk_statements
+from .uses import buffers_in
 
 _THREAD_STATEMENTS = (Alloc, Let, Store, For, While, If, Jump, Evaluate)
 
@@ -54,7 +55,7 @@ def _lowered(launch: Launch) -> None:
             raise MalformedProgram(f"{type(s).__name__} is left in a thread program")
         if isinstance(s, Alloc):
             allocated.add(s.buffer)
-    for b in _buffers(launch.body):
+    for b in buffers_in(launch.body):
         if b.scope in (FRAGMENT, TMEM):
             raise MalformedProgram(f"{b} is left in a thread program")
         if b.scope != GLOBAL and b not in allocated:
@@ -67,16 +68,6 @@ def _placed(b: Buffer, pool: int) -> None:
     offset = b.attrs.get("byte_offset")
     if offset is None or offset + (b.size_bytes() or 0) > pool:
         raise MalformedProgram(f"{b} has no place in the {pool} bytes of shared memory")
-
-
-def _buffers(body: Body) -> set[Buffer]:
-    found: set[Buffer] = set()
-    for s in walk_statements(body):
-        if isinstance(s, Store):
-            found.add(s.buffer)
-        for e in expressions(s):
-            found.update(x.buffer for x in walk_expr(e) if isinstance(x, Load))
-    return found
 
 
 __all__ = ["MalformedProgram", "verify"]

@@ -41,41 +41,36 @@ FENCE_AFTER_SYNC = _tcgen05(
 
 @cache
 def load(columns: int) -> DeviceFunction:
-    """A lane's ``columns`` 32-bit columns into registers.
-
-    The wait is part of the statement: before it, the registers must not be touched, which a compiler cannot know.
-    """
-    names = ", ".join(f"%{i}" for i in range(columns))
-    outputs = ", ".join(f'"=r"(r[{i}])' for i in range(columns))
-    return _tcgen05(
-        f"tile_tcgen05_ld_x{columns}",
-        "void* registers, unsigned int address",
-        f"""
-unsigned int r[{columns}];
-asm volatile("tcgen05.ld.sync.aligned.32x32b.x{columns}.b32 {{{names}}}, [%{columns}];\\n"
-             "tcgen05.wait::ld.sync.aligned;"
-    : {outputs} : "r"(address) : "memory");
-__builtin_memcpy(registers, r, sizeof(r));""",
-    )
+    """A lane's ``columns`` 32-bit columns into registers."""
+    return _load(f"tile_tcgen05_ld_x{columns}", columns, "")
 
 
 @cache
 def load_half(columns: int) -> DeviceFunction:
     """The same for an accumulator of 64 rows, which fills lanes 0..15 of each quarter: lanes 16..31 get copies."""
+    return _load(
+        f"tile_tcgen05_ld_half_x{columns}",
+        columns,
+        f"""
+unsigned int lane;
+asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+#pragma unroll
+for (int i = 0; i < {columns}; ++i) r[i] = __shfl_sync(0xffffffffu, r[i], lane & 15);""",
+    )
+
+
+def _load(name: str, columns: int, after: str) -> DeviceFunction:
+    """The wait is part of the statement: before it, the registers must not be touched, which a compiler cannot know."""
     names = ", ".join(f"%{i}" for i in range(columns))
     outputs = ", ".join(f'"=r"(r[{i}])' for i in range(columns))
     return _tcgen05(
-        f"tile_tcgen05_ld_half_x{columns}",
+        name,
         "void* registers, unsigned int address",
         f"""
 unsigned int r[{columns}];
 asm volatile("tcgen05.ld.sync.aligned.32x32b.x{columns}.b32 {{{names}}}, [%{columns}];\\n"
              "tcgen05.wait::ld.sync.aligned;"
-    : {outputs} : "r"(address) : "memory");
-unsigned int lane;
-asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-#pragma unroll
-for (int i = 0; i < {columns}; ++i) r[i] = __shfl_sync(0xffffffffu, r[i], lane & 15);
+    : {outputs} : "r"(address) : "memory");{after}
 __builtin_memcpy(registers, r, sizeof(r));""",
     )
 
