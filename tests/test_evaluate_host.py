@@ -184,3 +184,14 @@ def test_what_a_long_loop_changes_is_not_known() -> None:
     code = "total = 0\nfor i in range(1000):\n    total += 1\nscale(total, 32)\n"
     [instance] = analysis_of(FACTORY + code).kernels[0].instances
     assert instance.text == "scale(?, 32)" and not instance.is_known()
+
+
+def test_a_name_that_a_loop_misses_again_and_again_is_not_looked_for_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilec.evaluate import names
+
+    asked: list[str] = []
+    near = names.difflib.get_close_matches
+    monkeypatch.setattr(names.difflib, "get_close_matches", lambda name, *args, **options: asked.append(name) or near(name, *args, **options))
+    code = "def run(count):\n    sizes = [0] * 4\n    for i in range(count):\n        sizes[i % 4] = ratoi\n    scale(sizes[0], 2)\nratio = 3\nrun(1000)\n"
+    analysis_of(FACTORY + code)
+    assert len(asked) <= 1

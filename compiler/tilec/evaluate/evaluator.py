@@ -80,12 +80,15 @@ class Evaluator:
         return self.source.span(node, self.callers[-1] if self.callers else None)
 
     def problem(self, rule: str, message: str, where: ast.AST | Span, *related: tuple[str, Span]) -> None:
+        if self.reporting and self.news(rule, span := where if isinstance(where, Span) else self.span(where)):
+            self.problems.append(Problem(rule, message, span, tuple(related)))
+
+    def news(self, rule: str, where: ast.AST | Span) -> bool:
+        """Whether a problem would be reported, and is not yet. For messages that are dear to make: code in loops meets a fault many times."""
         if not self.reporting:
-            return
+            return False
         span = where if isinstance(where, Span) else self.span(where)
-        found = Problem(rule, message, span, tuple(related))
-        if not any(p.rule == rule and p.span == span for p in self.problems):
-            self.problems.append(found)
+        return not any(p.rule == rule and p.span == span for p in self.problems)
 
     def step(self) -> None:
         """Count a statement or call; expressions count themselves. Looking at the time is dear, so it is done now and then."""

@@ -82,10 +82,10 @@ def _name(ev: Evaluator, node: ast.Name, scope: Scope) -> Any:
 
 
 def _undefined(ev: Evaluator, node: ast.Name, scope: Scope) -> Any:
-    if not is_python_builtin(node.id) and not scope.is_open():
+    if not is_python_builtin(node.id) and not scope.is_open() and ev.news("undefined-name", node) and ev.news("use-before-alloc", node):
         from .names import allocated_later, suggestion
 
-        later = allocated_later(ev.source, node) if ev.builder is not None and ev.reporting else None
+        later = allocated_later(ev.source, node) if ev.builder is not None else None
         if later is not None:
             ev.problem("use-before-alloc", f"{node.id} is used before it is allocated", node, ("allocated here", ev.source.span(later)))
         else:

@@ -86,7 +86,7 @@ class Bound:
 def report_dtype(ev: Evaluator, value: str, where: Span) -> None:
     import difflib
 
-    if "{{" in value:  # the file is a template, which gets the type later
+    if "{{" in value or not ev.news("dtype-name", where):  # the file is a template, which gets the type later
         return
     near = {"fp16": "float16", "fp32": "float32", "bf16": "bfloat16", "fp64": "float64", "fp8": "float8_e4m3fn", "half": "float16",
             **{name: dtypes.ALIASES.get(name) for name in dtypes.OBJECTS_ONLY}}.get(value)
