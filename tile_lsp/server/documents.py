@@ -1,7 +1,8 @@
 """Opening, changing, saving, closing of files and notebooks; the beginning of a session; settings, folders, watched files."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from lsprotocol import types
 from pygls import uris
@@ -36,61 +37,36 @@ def register(server: TileServer) -> None:
             server.check_again()
         await server.client.watch_files()
 
-    _texts(server)
-    _notebooks(server)
+    _documents(server)
     _surroundings(server)
 
 
-def _texts(server: TileServer) -> None:
-    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
-    @guarded()
-    async def did_open(params: types.DidOpenTextDocumentParams) -> None:
-        uri = params.text_document.uri
-        if server.notebook_of(uri) is None:
+def _documents(server: TileServer) -> None:
+    """Files and notebooks live alike; a cell that opens is part of a notebook that has opened."""
+
+    def on(features: tuple[str, str], happened: Callable[[str], None]) -> None:
+        @guarded()
+        async def notified(params: Any) -> None:
+            happened((params.text_document if hasattr(params, "text_document") else params.notebook_document).uri)
+
+        for feature in features:
+            server.feature(feature)(notified)
+
+    def opened(uri: str) -> None:
+        notebook = server.notebook_of(uri)
+        if notebook is None or notebook.uri == uri:
             server.sessions.pop(uri, None)
             server.schedule(server.session(uri), 0.0)
 
-    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
-    @guarded()
-    async def did_change(params: types.DidChangeTextDocumentParams) -> None:
-        server.changed(params.text_document.uri)
-
-    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-    @guarded()
-    async def did_save(params: types.DidSaveTextDocumentParams) -> None:
+    def saved(uri: str) -> None:
         """Other open files may use the saved one; packages may have changed too."""
         forget()
-        server.check_again(but=params.text_document.uri)
+        server.check_again(but=uri)
 
-    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
-    @guarded()
-    async def did_close(params: types.DidCloseTextDocumentParams) -> None:
-        server.closed(params.text_document.uri)
-
-
-def _notebooks(server: TileServer) -> None:
-    @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
-    @guarded()
-    async def notebook_did_open(params: types.DidOpenNotebookDocumentParams) -> None:
-        uri = params.notebook_document.uri
-        server.sessions.pop(uri, None)
-        server.schedule(server.session(uri), 0.0)
-
-    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
-    @guarded()
-    async def notebook_did_change(params: types.DidChangeNotebookDocumentParams) -> None:
-        server.changed(params.notebook_document.uri)
-
-    @server.feature(types.NOTEBOOK_DOCUMENT_DID_SAVE)
-    @guarded()
-    async def notebook_did_save(params: types.DidSaveNotebookDocumentParams) -> None:
-        forget()
-        server.check_again(but=params.notebook_document.uri)
-
-    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
-    @guarded()
-    async def notebook_did_close(params: types.DidCloseNotebookDocumentParams) -> None:
-        server.closed(params.notebook_document.uri)
+    on((types.TEXT_DOCUMENT_DID_OPEN, types.NOTEBOOK_DOCUMENT_DID_OPEN), opened)
+    on((types.TEXT_DOCUMENT_DID_CHANGE, types.NOTEBOOK_DOCUMENT_DID_CHANGE), server.changed)
+    on((types.TEXT_DOCUMENT_DID_SAVE, types.NOTEBOOK_DOCUMENT_DID_SAVE), saved)
+    on((types.TEXT_DOCUMENT_DID_CLOSE, types.NOTEBOOK_DOCUMENT_DID_CLOSE), server.closed)
 
 
 def _surroundings(server: TileServer) -> None:
