@@ -13,7 +13,7 @@ class FakeBackend:
     """``lower``: three lines of CUDA, the second from the source line with ``T.gemm``. ``run``: a result after a while."""
 
     async def request(self, request, timeout, report=None):
-        if request["kind"] == "warm":
+        if request["kind"] in ("warm", "prepare"):
             return {}
         if "crash_the_worker" in request["text"]:
             raise ConnectionResetError("the worker died")

@@ -43,7 +43,7 @@ async def begin(client: LanguageClient, root: Path, encodings=None, pull=False, 
         capabilities.text_document.diagnostic = types.DiagnosticClientCapabilities()
     return await client.initialize_session(types.InitializeParams(
         capabilities=capabilities, root_uri=root.as_uri(), workspace_folders=[types.WorkspaceFolder(uri=root.as_uri(), name="root")],
-        initialization_options={"runTarget": "cpu", "tilelangVersion": "0.1.15", **options}))
+        initialization_options={"runTarget": "cpu", "tilelangVersion": "0.1.15", "prepareRuns": False, **options}))
 
 
 class Editor:

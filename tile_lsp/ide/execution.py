@@ -1,6 +1,8 @@
 """Running one kernel of a text in this process: inside the run worker, never in the server or the command itself."""
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import re
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +42,18 @@ def answer(request: dict[str, Any], report: Callable[[str], None] = lambda text:
     return reply
 
 
+def prepare(request: dict[str, Any]) -> dict[str, Any]:
+    """A ``prepare`` request: load what a run needs before somebody asks for one. Nothing of the user's is read, no memory of a GPU is taken."""
+    if importlib.util.find_spec("torch") is None:
+        return {"end": True}  # the run will say so
+    from tilec.runtime import loading
+
+    loading.begin(tvm=request.get("target") == "cpu" or not loading.torch_has_cuda())
+    for name in ("tilec.pipeline", "tilec.evaluate", "tilec.check.checker", "tilec.build.nvcc", "tilec.runtime.gpu"):
+        importlib.import_module(name)
+    return {}
+
+
 def _place(path: str, reply: dict[str, Any]) -> list[int] | None:
     """Line and column of what went wrong in the user's file, as far as that is known."""
     details = reply.get("details") or {}
@@ -52,15 +66,29 @@ def _place(path: str, reply: dict[str, Any]) -> list[int] | None:
 
 
 def _run(request: dict[str, Any], reply: dict[str, Any], report: Callable[[str], None]) -> dict[str, Any]:
+    """Torch and the GPU's context are loaded beside the front end and the compiler of the CUDA text."""
+    from tilec.runtime import loading
+
+    wanted = request.get("target", "").strip().lower()
+    loading.begin(gpu=_may_be_gpu(wanted), tvm=wanted == "cpu")
     report("reading the kernel")
     found = find_program(request["path"], request["text"], request.get("kernel", ""), request.get("instance", ""))
     reply.update(kernel=found.definition.qualname, instance=found.instance.text)
-    from tilec.runtime import execute
-
-    target = _target(request.get("target", ""), found)
+    target = _target(wanted, found)
     reply["target"] = target.name
+    if target.kind == "cpu":
+        loading.begin(tvm=True)
     report(f"lowering for {target.name}")
     artifact = compile_checked(found, target, request.get("tilelang_version", ""))
+    if target.kind == "cuda" and target == _gpu_here():
+        report("compiling")
+        _compile(artifact)
+    report("loading PyTorch")
+    loading.wait()
+    from tilec.runtime import execute, gpu
+
+    if wanted in _AUTOMATIC and target.kind == "cuda" and not gpu.available():  # there is a GPU, but this torch cannot use it
+        return _run({**request, "target": "cpu"}, reply, report)
     oracle = _oracle(found, request)
     given = {k: request[k] for k in ("against", "sizes", "seed", "warmup", "repeat") if request.get(k) is not None}
     try:
@@ -85,35 +113,59 @@ def _oracle(found: Found, request: dict[str, Any]) -> Oracle | None:
         raise Refused(str(error)) from error
 
 
-def _target(name: str, found: Found) -> chips.Target:
+_AUTOMATIC = ("", "auto")
+_THIS_GPU = ("cuda", "gpu")
+
+
+def _may_be_gpu(wanted: str) -> bool:
+    return wanted in _AUTOMATIC or wanted in _THIS_GPU or wanted.startswith("sm_")
+
+
+def _target(wanted: str, found: Found) -> chips.Target:
     """A target by name; ``cuda`` is this machine's GPU, ``auto`` that or, where it cannot run the kernel, the CPU."""
     from tilec.build.launch import LaunchError
     from tilec.runtime import gpu
 
-    wanted = name.strip().lower()
-    if wanted in ("", "auto"):
+    if wanted in _AUTOMATIC:
         return _automatic(found)
-    if wanted in ("cuda", "gpu"):
+    if wanted in _THIS_GPU:
         try:
-            return gpu.local_target()
+            return _gpu_here() or gpu.local_target()
         except LaunchError as error:
             raise Refused(str(error)) from error
-    return chips.find(name)
+    return chips.find(wanted)
 
 
 def _automatic(found: Found) -> chips.Target:
     from tilec.build.launch import LaunchError
     from tilec.build.nvcc import can_compile
-    from tilec.runtime import gpu
 
     needs_tensor_memory = any(b.scope == TMEM for b in found.program.buffers())
     try:
-        here = gpu.local_target() if gpu.available() else None
+        here = _gpu_here()
     except LaunchError:
         here = None
     if here is not None and not can_compile(here):
         here = None
     return here if here is not None and (here.tcgen05 or not needs_tensor_memory) else chips.find("cpu")
+
+
+def _gpu_here() -> chips.Target | None:
+    """This machine's GPU. While torch is being loaded, the driver's word is enough to begin compiling."""
+    from tilec.runtime import gpu, loading
+
+    if not loading.torch_is_loaded():
+        return gpu.likely_target()
+    return gpu.local_target() if gpu.available() else None
+
+
+def _compile(artifact: Any) -> None:
+    from tilec.build.nvcc import ToolkitError
+
+    try:
+        artifact.cubin()
+    except ToolkitError as error:
+        raise Refused(str(error)) from error
 
 
 def _user_code(found: Found, request: dict[str, Any]) -> Any:

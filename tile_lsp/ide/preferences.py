@@ -32,6 +32,7 @@ class Preferences:
     ignore: tuple[str, ...] = ()
     severities: Mapping[str, str] = field(default_factory=dict)
     lowered_in_hover: bool = True
+    prepare_runs: bool = True  # have a process with torch ready before the first run
     run_timeout: float = 120.0
 
 
@@ -68,7 +69,7 @@ def forget_projects() -> None:
 _NAMES = {  # the client's spelling -> field
     "target": "target", "runTarget": "run_target", "tilelangVersion": "tilelang_version", "interpreter": "interpreter",
     "instances": "instances", "select": "select", "extendSelect": "extend_select", "ignore": "ignore", "severities": "severities",
-    "loweredInHover": "lowered_in_hover", "runTimeout": "run_timeout",
+    "loweredInHover": "lowered_in_hover", "prepareRuns": "prepare_runs", "runTimeout": "run_timeout",
 }
 
 
@@ -98,7 +99,7 @@ def _convert(name: str, value: Any) -> Any:
         if not isinstance(value, Mapping):
             raise ValueError(f"expected rule names with severities, not {value!r}")
         return {str(k): str(v) for k, v in value.items()}
-    if name == "lowered_in_hover":
+    if name in ("lowered_in_hover", "prepare_runs"):
         return bool(value)
     if name == "run_timeout":
         seconds = float(value)

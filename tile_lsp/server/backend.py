@@ -11,7 +11,7 @@ _TOOLKIT_STAGES = ("ptx", "sass", RESOURCES)  # nvcc takes seconds
 
 
 class WorkerBackend:
-    """``lower`` and ``warm`` go to one child, what needs the CUDA toolkit to another, ``run`` to a third: none holds up hovers."""
+    """``lower`` and ``warm`` go to one child, what needs the CUDA toolkit to another, ``run`` and ``prepare`` to a third: none holds up hovers."""
 
     def __init__(self) -> None:
         self._children = {"compile": Child(), "toolkit": Child(), "run": Child()}
@@ -25,6 +25,6 @@ class WorkerBackend:
 
 
 def _who(request: dict[str, Any]) -> str:
-    if request["kind"] == "run":
+    if request["kind"] in ("run", "prepare"):
         return "run"
     return "toolkit" if request.get("stage") in _TOOLKIT_STAGES else "compile"

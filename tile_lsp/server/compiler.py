@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from typing import Any, Protocol
 
 from ..ide.lowered import LoweredView, view_from_reply
+from ..ide.preferences import Preferences
 from ..ide.snapshot import Snapshot
 from ..ide.targets import lowering_target
 
@@ -18,7 +19,7 @@ LOWER_TIMEOUT = 60.0
 
 
 class Backend(Protocol):
-    """What answers requests: ``{"kind": "lower" | "run" | "warm", ...} -> {...} | {"error": ...}``. Cancelling the call ends the work."""
+    """What answers requests: ``{"kind": "lower" | "run" | "warm" | "prepare", ...} -> {...} | {"error": ...}``. Cancelling the call ends the work."""
 
     async def request(self, request: dict[str, Any], timeout: float, report: Callable[[str], None] | None = None) -> dict[str, Any]: ...
 
@@ -42,15 +43,20 @@ class Compiler:
         return self._given
 
     def prepare_for(self, snapshot: Snapshot) -> None:
-        """Start the compile worker for a document with kernels, before somebody hovers: importing TVM takes a second or two."""
-        if self._warming is None and snapshot.preferences.lowered_in_hover and snapshot.kernels:
-            self._warming = asyncio.get_running_loop().create_task(self._warm())
+        """Start the processes that lower and run kernels for a document that has some, before somebody asks: the run worker needs seconds
+        to import torch. Nothing of the user's is executed."""
+        if self._warming is None and snapshot.kernels and not snapshot.preferences.excluded:
+            self._warming = asyncio.get_running_loop().create_task(self._prepare(snapshot.preferences))
 
-    async def _warm(self) -> None:
-        try:
-            await self.backend.request({"kind": "warm"}, LOWER_TIMEOUT)
-        except Exception:
-            log.exception("the compile worker did not start")
+    async def _prepare(self, chosen: Preferences) -> None:
+        wanted = [{"kind": "warm"}] if chosen.lowered_in_hover else []
+        if chosen.prepare_runs:
+            wanted.append({"kind": "prepare", "target": chosen.run_target})
+        for request in wanted:
+            try:
+                await self.backend.request(request, LOWER_TIMEOUT)
+            except Exception:
+                log.exception("a worker did not start")
 
     async def lower(self, snapshot: Snapshot, kernel: str, instance: str, target: str, stage: str) -> LoweredView:
         """A stage of a kernel. Several requests for the same text share one piece of work."""

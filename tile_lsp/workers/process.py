@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-HANDLERS = {"lower": "tile_lsp.ide.lowering:answer", "warm": "tile_lsp.workers.child:warm", "run": "tile_lsp.ide.execution:answer"}
+HANDLERS = {"lower": "tile_lsp.ide.lowering:answer", "warm": "tile_lsp.workers.child:warm", "run": "tile_lsp.ide.execution:answer",
+            "prepare": "tile_lsp.ide.execution:prepare"}
 
 _LINE_LIMIT = 64 * 1024 * 1024  # bytes of one answer
 _ECHO_LIMIT = 256 * 1024  # bytes of what a child prints that are passed on, a request

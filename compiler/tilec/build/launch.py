@@ -7,6 +7,7 @@ from typing import Any
 
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _CLUSTER_NON_PORTABLE = 13  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+_CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
 
 
 class LaunchError(Exception):
@@ -32,6 +33,25 @@ class Driver:
             name = ctypes.c_char_p()
             self._library.cuGetErrorString(code, ctypes.byref(name))
             raise LaunchError(f"{what} failed: {name.value.decode() if name.value else f'error {code}'}")
+
+    def capability(self) -> tuple[int, int]:
+        """Of the first device that may be used (``CUDA_VISIBLE_DEVICES`` counts)."""
+        device, values = self._first_device(), []
+        for attribute in _CAPABILITY:
+            value = ctypes.c_int()
+            self.check(self._library.cuDeviceGetAttribute(ctypes.byref(value), attribute, device), "asking for the GPU's architecture")
+            values.append(value.value)
+        return values[0], values[1]
+
+    def hold_context(self) -> None:
+        """Make the first device's primary context, which the process then shares."""
+        context = ctypes.c_void_p()
+        self.check(self._library.cuDevicePrimaryCtxRetain(ctypes.byref(context), self._first_device()), "making the GPU's context")
+
+    def _first_device(self) -> ctypes.c_int:
+        device = ctypes.c_int()
+        self.check(self._library.cuDeviceGet(ctypes.byref(device), 0), "finding a GPU")
+        return device
 
     def load(self, cubin: bytes) -> ctypes.c_void_p:
         module = ctypes.c_void_p()

@@ -1,8 +1,9 @@
 """Running a compiled kernel once, comparing its outputs, measuring it."""
 from __future__ import annotations
 
+import contextlib
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,21 @@ class RunResult:
             found["writer"] = str(self.mismatch.writer) if self.mismatch and self.mismatch.writer else None
             found["actual"], found["expected"] = str(found["actual"]), str(found["expected"])
         return {"mismatch": found, "faults": [f"{f.span}: {f.message}" if f.span else f.message for f in self.faults]}
+
+
+@contextlib.contextmanager
+def _whole_sums() -> Iterator[None]:
+    """Matrix products of a reference add up in 32 bits, whatever saves time."""
+    settings = torch.backends.cuda.matmul
+    names = [n for n in ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction") if hasattr(settings, n)]
+    before = {n: getattr(settings, n) for n in names}
+    try:
+        for n in names:
+            setattr(settings, n, False)
+        yield
+    finally:
+        for n, value in before.items():
+            setattr(settings, n, value)
 
 
 def _finite(value: Any) -> Any:
@@ -228,9 +244,7 @@ class _Run:
     def _judge(self, result: RunResult, against: str, values: list[Any], actual: dict[Buffer, torch.Tensor]) -> None:
         interpreted: _Interpreted | None = None
         if against == "reference":
-            assert self.user is not None and self.module is not None
-            results = call_reference(self.module, self.user.functions.reference, self.program, self.roles, self.user.instance, values)
-            expected = dict(zip(self.roles.outputs, results))
+            expected = dict(zip(self.roles.outputs, self._ask_reference(values)))
         elif against == "tilelang":
             expected = self._ask_tilelang(values)
         else:
@@ -246,6 +260,22 @@ class _Run:
             first = result.faults[0]
             result.error = f"{first.span}: {first.message}" if first.span is not None else first.message
         result.ok = wrong is None and not result.faults
+
+    def _ask_reference(self, values: list[Any]) -> list[torch.Tensor]:
+        """On the GPU where the kernel runs there: what takes a CPU minutes. A function that only works on the CPU is called there."""
+        user, module = self.user, self.module
+        assert user is not None and module is not None
+
+        def call(arguments: list[Any]) -> list[torch.Tensor]:
+            return call_reference(module, user.functions.reference, self.program, self.roles, user.instance, arguments)
+
+        if self.on_gpu:
+            try:
+                with _whole_sums():
+                    return call(self._fresh(values))
+            except (ReferenceFault, torch.OutOfMemoryError):
+                torch.cuda.empty_cache()
+        return call(values)
 
     def _ask_tilelang(self, values: list[Any]) -> dict[Buffer, torch.Tensor]:
         assert self.options.oracle is not None

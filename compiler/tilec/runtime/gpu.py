@@ -13,6 +13,7 @@ from ..ir.buffer import Buffer
 from ..ir.evaluate_int import evaluate
 from ..target import chips
 from ..transform.bulk.tensor_map import TensorMap
+from .loading import torch_has_cuda
 from .tensor_maps import MadeMap
 
 
@@ -31,11 +32,24 @@ def local_target() -> chips.Target:
     import torch
 
     major, minor = torch.cuda.get_device_capability()
-    plain = f"sm_{major}{minor}"
-    for name in (f"{plain}a", plain):
-        if name in chips.TARGETS:
-            return chips.TARGETS[name]
-    raise LaunchError(f"this machine's GPU ({torch.cuda.get_device_name()}, {plain}) is none this compiler knows: {', '.join(chips.TARGETS)}")
+    found = _known(major, minor)
+    if found is None:
+        raise LaunchError(f"this machine's GPU ({torch.cuda.get_device_name()}, sm_{major}{minor}) is none this compiler knows: {', '.join(chips.TARGETS)}")
+    return found
+
+
+def likely_target() -> chips.Target | None:
+    """The target of this machine's GPU as the driver tells it, while torch is still being loaded; None where torch could not use it or it is not known."""
+    if not torch_has_cuda():
+        return None
+    try:
+        return _known(*Driver().capability())
+    except LaunchError:
+        return None
+
+
+def _known(major: int, minor: int) -> chips.Target | None:
+    return next((chips.TARGETS[name] for name in (f"sm_{major}{minor}a", f"sm_{major}{minor}") if name in chips.TARGETS), None)
 
 
 def runs_here(target: chips.Target) -> str:
