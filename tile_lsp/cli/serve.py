@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -16,6 +17,10 @@ def add_parser(subparsers) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
+    gc.disable()  # many objects and no garbage, until the server serves
+    from ..server import quick_start
+
+    quick_start.begin()
     from ..server.main import serve
 
     return serve(tcp=args.tcp, log_file=args.log_file, log_level=args.log_level)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +47,7 @@ class Item:
 class Completion:
     """``typed``: how many characters before the cursor the items replace."""
 
-    items: list[Item]
+    items: Sequence[Item]
     typed: int
 
 
@@ -68,7 +68,7 @@ def complete(snapshot: Snapshot, line: int, column: int) -> Completion:
         return Completion([], 0)
     dotted = _DOTTED.search(here)
     if dotted is not None:
-        return Completion(list(_attributes(snapshot, dotted.group(1), line)), len(dotted.group(2)))
+        return Completion(_attributes(snapshot, dotted.group(1), line), len(dotted.group(2)))
     word = _WORD.search(here)
     typed = word.group(1) if word is not None else ""
     if typed[:1].isdigit():
@@ -92,19 +92,31 @@ def documentation(snapshot: Snapshot, data: dict[str, Any]) -> str:
 _ENTRY_KINDS = {"function": "function", "op": "function", "class": "class", "dtype": "type", "module": "module", "constant": "constant", "macro-decorator": "function"}
 
 
-def _attributes(snapshot: Snapshot, prefix: str, line: int) -> Iterator[Item]:
+def _attributes(snapshot: Snapshot, prefix: str, line: int) -> Sequence[Item]:
     module = module_of(snapshot, prefix)
     if module is not None:
-        yield from _api_names(snapshot, module)
-        return
+        return api_items(snapshot.environment.api, module)
     value = _value_named(snapshot, prefix, line)
-    if isinstance(value, Buffer):
-        for name, what in _BUFFER_ATTRIBUTES.items():
-            yield Item(name, "property", what)
+    return [Item(name, "property", what) for name, what in _BUFFER_ATTRIBUTES.items()] if isinstance(value, Buffer) else []
 
 
-def _api_names(snapshot: Snapshot, module: str) -> Iterator[Item]:
-    api = snapshot.environment.api
+_listed: dict[tuple[int, str], tuple[Any, tuple[Item, ...]]] = {}  # by the identity of a manifest, which is kept with it
+_MOST_LISTED = 8
+
+
+def api_items(api: Any, module: str) -> tuple[Item, ...]:
+    """The names of a module. There are hundreds, and they are the same at every dot."""
+    known = _listed.get((id(api), module))
+    if known is not None:
+        return known[1]
+    while len(_listed) >= _MOST_LISTED:
+        _listed.pop(next(iter(_listed)))
+    made = tuple(_api_names(api, module))
+    _listed[id(api), module] = api, made
+    return made
+
+
+def _api_names(api: Any, module: str) -> Iterator[Item]:
     for name in api.names(module):
         kind = _ENTRY_KINDS.get(api.kind(name, module) or "", "function")
         # The names this tool has a line for come first: those are the ones kernels are written with.

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,14 +15,22 @@ _INSTANCE_NAME = re.compile(r"\b([A-Za-z_]\w*)\s*=(?!=)")
 
 @dataclass(eq=False)
 class Binding:
-    """One variable. ``kind``: parameter, function, class, import or variable. ``places``: everywhere it stands, in order."""
+    """One variable. ``kind``: parameter, function, class, import or variable; ``places``: everywhere it stands, in order."""
 
     name: str
     scope: Scope
     kind: str = "variable"
     node: ast.AST | None = None  # of the first binding
     definitions: list[Span] = field(default_factory=list)
-    places: list[Span] = field(default_factory=list)
+    found: list[Span] = field(default_factory=list)  # the places as they were found, some perhaps twice
+    _places: list[Span] | None = None
+
+    @property
+    def places(self) -> list[Span]:
+        """Sorted when they are asked for: a file has hundreds of variables, and an edit may change them all."""
+        if self._places is None:
+            self._places = sorted(dict.fromkeys(self.found), key=Span.start)
+        return self._places
 
     @property
     def is_global(self) -> bool:
@@ -204,15 +211,15 @@ class Names:
             self._replay(source.remembered("name events", statement, lambda s=statement: _events(source, s)))  # type: ignore[misc]
         self.bindings: list[Binding] = []
         self._resolve()
-        self._places = sorted(((p.line, p.column, p.end_column, b) for b in self.bindings for p in b.places), key=lambda t: t[:3])
 
     def at(self, line: int, column: int) -> Binding | None:
         """The variable whose name stands at a place (from 1); the end of a name counts."""
-        index = bisect_right(self._places, (line, column, 1 << 30), key=lambda t: t[:3])
-        for place_line, begin, end, binding in reversed(self._places[max(index - 2, 0):index]):
-            if place_line == line and begin <= column <= end:
-                return binding
-        return None
+        best, start = None, 0
+        for binding in self.bindings:
+            for place in binding.found:
+                if place.line == line and start < place.column <= column <= place.end_column:
+                    best, start = binding, place.column
+        return best
 
     def span_at(self, line: int, column: int) -> Span | None:
         """The place of the name itself."""
@@ -260,7 +267,7 @@ class Names:
         if found is None:
             found = target.names[name] = Binding(name, target, kind, node)
         found.definitions.append(span)
-        found.places.append(span)
+        found.found.append(span)
 
     def _target(self, scope: Scope, name: str) -> Scope:
         if scope.elsewhere.get(name) == "global":
@@ -284,14 +291,12 @@ class Names:
         for scope, name, span in self._uses:
             binding = scope.lookup(name)
             if binding is not None:
-                binding.places.append(span)
+                binding.found.append(span)
         for scope, call in self._calls:
             self._keyword_places(scope, call)
         self._directive_places()
         for scope in self._scopes:
-            for binding in scope.names.values():
-                binding.places = sorted(dict.fromkeys(binding.places), key=Span.start)
-                self.bindings.append(binding)
+            self.bindings += scope.names.values()
 
     def _keyword_places(self, scope: Scope, call: ast.Call) -> None:
         """``f(block_M=64)``: the keyword is the parameter of the function of this file."""
@@ -303,7 +308,7 @@ class Names:
             binding = parameters.get(keyword.arg) if keyword.arg else None
             if binding is not None and binding.kind == "parameter" and keyword.arg:
                 start = self._source.span(keyword)
-                binding.places.append(Span(start.path, start.line, start.column, start.line, start.column + len(keyword.arg)))
+                binding.found.append(Span(start.path, start.line, start.column, start.line, start.column + len(keyword.arg)))
 
     def _directive_places(self) -> None:
         """``# tile-lsp: instance block_M=64`` above a kernel names its parameters."""
@@ -317,7 +322,7 @@ class Names:
             for match in _INSTANCE_NAME.finditer(text, directive.column - 1):
                 binding = self._functions[function].names.get(match.group(1))
                 if binding is not None and binding.kind == "parameter":
-                    binding.places.append(Span(self._source.path, directive.line, match.start(1) + 1, directive.line, match.end(1) + 1))
+                    binding.found.append(Span(self._source.path, directive.line, match.start(1) + 1, directive.line, match.end(1) + 1))
 
     def _function_below(self, line: int) -> ast.AST | None:
         following = [f for f in self._functions if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))

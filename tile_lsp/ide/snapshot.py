@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from tilec.ir.program import TileProgram
@@ -103,6 +103,11 @@ class Snapshot:
             if self._dependencies is None:
                 self._dependencies = self._cache.dependencies(self.source, self.analysis.kernels)
             return self._dependencies
+
+    def text_key(self, kernel: Any) -> Hashable:
+        """What the lowered code of a kernel comes from: an edit of anything else leaves it as it is."""
+        depends = self.dependencies.get(kernel.qualname)
+        return self.document.key if depends is None else (self.document.path, depends[0], tuple(s.first for s in depends[1]))
 
     def arguments(self, kernel: Any, instance: Any) -> dict[str, Any]:
         """The values of a kernel's own parameters at an instance."""

@@ -25,7 +25,7 @@ from .client import Client
 from .compiler import Compiler
 from .convert import to_diagnostic
 from .places import Cell, Places
-from .protocol import OrderedProtocol
+from .protocol import OrderedProtocol, converter
 from .session import Session
 from .tidy import Tidy
 
@@ -56,7 +56,7 @@ class View:
 
 class TileServer(LanguageServer):
     def __init__(self, version: str, compiler: Compiler | None = None):
-        super().__init__(NAME, version, protocol_cls=OrderedProtocol, notebook_document_sync=_NOTEBOOKS)
+        super().__init__(NAME, version, protocol_cls=OrderedProtocol, converter_factory=converter, notebook_document_sync=_NOTEBOOKS)
         self.preferences = Preferences()
         self.folder_preferences: dict[str, Preferences] = {}  # folder's URI -> the client's settings there
         self.virtual_documents = False  # the client shows lowered code itself, from `tile-lsp:` addresses

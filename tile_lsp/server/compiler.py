@@ -4,7 +4,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from ..ide.targets import lowering_target
 log = logging.getLogger("tile_lsp")
 _KEPT = 128  # lowered texts remembered
 LOWER_TIMEOUT = 60.0
+_Key = tuple[Hashable, str, str, str, str]  # what it comes from, kernel, instance, target, stage
 
 
 class Backend(Protocol):
@@ -30,8 +31,8 @@ class Compiler:
     def __init__(self, backend: Backend | None = None):
         self._given = backend
         self.executor: Executor | None = None  # where questions about documents are answered
-        self._views: OrderedDict[tuple[str, ...], LoweredView] = OrderedDict()
-        self._pending: dict[tuple[str, ...], asyncio.Task[LoweredView]] = {}
+        self._views: OrderedDict[_Key, LoweredView] = OrderedDict()
+        self._pending: dict[_Key, asyncio.Task[LoweredView]] = {}
         self._warming: asyncio.Task | None = None
 
     @property
@@ -61,8 +62,8 @@ class Compiler:
     async def lower(self, snapshot: Snapshot, kernel: str, instance: str, target: str, stage: str) -> LoweredView:
         """A stage of a kernel. Several requests for the same text share one piece of work."""
         loop = asyncio.get_running_loop()
-        target = await loop.run_in_executor(self.executor, _target, snapshot, kernel, instance, target)
-        key = (snapshot.document.key, kernel, instance, target, stage)
+        target, text = await loop.run_in_executor(self.executor, _target_and_text, snapshot, kernel, instance, target)
+        key = (text, kernel, instance, target, stage)
         if key in self._views:
             self._views.move_to_end(key)
             return self._views[key]
@@ -72,16 +73,11 @@ class Compiler:
             task.add_done_callback(lambda done: self._finished(key, done))
         return await asyncio.shield(self._pending[key])
 
-    def facts(self, snapshot: Snapshot) -> dict[str, dict[str, Any]]:
-        """What lowering said of the document's kernels so far, by kernel; nothing is lowered for it."""
-        found: dict[str, dict[str, Any]] = {}
-        for (key, kernel, _, _, _), view in self._views.items():
-            if key == snapshot.document.key:
-                facts = {k: v for k, v in view.facts.items() if v is not None}
-                found[kernel] = {**found.get(kernel, {}), **facts}
-        return found
+    def known(self) -> list[tuple[_Key, LoweredView]]:
+        """What has been lowered so far."""
+        return list(self._views.items())
 
-    def _finished(self, key: tuple[str, ...], task: asyncio.Task[LoweredView]) -> None:
+    def _finished(self, key: _Key, task: asyncio.Task[LoweredView]) -> None:
         self._pending.pop(key, None)
         if task.cancelled() or task.exception() is not None:
             return
@@ -119,8 +115,20 @@ class Compiler:
             self._given.close()
 
 
-def _target(snapshot: Snapshot, kernel: str, instance: str, requested: str) -> str:
+def _target_and_text(snapshot: Snapshot, kernel: str, instance: str, requested: str) -> tuple[str, Hashable]:
     definition = snapshot.kernel_named(kernel)
-    chosen = snapshot.instance(definition, instance) if definition is not None else None
+    if definition is None:
+        return lowering_target(None, snapshot.preferences, requested), snapshot.document.key
+    chosen = snapshot.instance(definition, instance)
     program = snapshot.program(definition, chosen) if chosen is not None else None
-    return lowering_target(program, snapshot.preferences, requested)
+    return lowering_target(program, snapshot.preferences, requested), snapshot.text_key(definition)
+
+
+def facts(snapshot: Snapshot, known: list[tuple[_Key, LoweredView]]) -> dict[str, dict[str, Any]]:
+    """What lowering said of the document's kernels at the shown instances, by kernel; nothing is lowered for it."""
+    shown = {k.qualname: (snapshot.text_key(k), getattr(snapshot.instance(k), "text", "")) for k in snapshot.kernels} if known else {}
+    found: dict[str, dict[str, Any]] = {}
+    for (text, kernel, instance, _, _), view in known:
+        if shown.get(kernel) == (text, instance):
+            found.setdefault(kernel, {}).update({k: v for k, v in view.facts.items() if v is not None})
+    return found

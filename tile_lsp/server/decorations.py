@@ -7,6 +7,7 @@ from lsprotocol import types
 
 from ..ide import folding, hints, tokens
 from .app import TileServer, View
+from .compiler import facts
 from .guard import guarded
 
 _LEGEND = types.SemanticTokensLegend(token_types=list(tokens.TYPES), token_modifiers=list(tokens.MODIFIERS))
@@ -46,7 +47,8 @@ def register(server: TileServer) -> None:
     async def inlay_hint(params: types.InlayHintParams) -> list[types.InlayHint]:
         view = server.view(params.text_document.uri)
         first, last = view.place(params.range.start)[0], view.place(params.range.end)[0]
-        found = await server.ask(hints.hints, view.snapshot, first, last, server.compiler.facts(view.snapshot))
+        known = server.compiler.known()
+        found = await server.ask(lambda: hints.hints(view.snapshot, first, last, facts(view.snapshot, known)))
         return [_hint(view, h) for h in found]
 
     @server.feature(types.TEXT_DOCUMENT_FOLDING_RANGE)

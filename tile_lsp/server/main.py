@@ -22,10 +22,11 @@ def serve(tcp: str | None = None, log_file: str | None = None, log_level: str = 
     logging.basicConfig(filename=log_file, level=log_level.upper(),
                         format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("pygls").setLevel(max(logging.WARNING, getattr(logging, log_level.upper())))
+    server = create()
     # Syntax trees are many small objects that live briefly: a full collection in the middle of a keystroke costs 0.2 s.
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
-    server = create()
+    gc.enable()
     if tcp is None:
         try:
             server.start_io()
