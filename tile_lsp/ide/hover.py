@@ -14,6 +14,7 @@ from .api_docs import api_markdown
 from .lowered import LoweredView, dedent
 from .mechanism import mechanisms
 from .snapshot import Snapshot
+from .thread_roles import roles_markdown
 from .values import Trail, describe
 
 MOST_LINES = 24  # of CUDA or IR in a hover; the lowered document has them all
@@ -222,7 +223,7 @@ def _whole_markdown(views: list[LoweredView], links: dict[str, str]) -> str:
     return "\n\n".join([*parts, *([shown] if shown else [])])
 
 
-_FACT_NAMES = {"grid": "grid", "threads": "threads", "shared_bytes": "dynamic shared memory", "smem_bytes": "dynamic shared memory",
+_FACT_NAMES = {"grid": "grid", "threads": "threads", "roles": "roles", "shared_bytes": "dynamic shared memory", "smem_bytes": "dynamic shared memory",
                "shared_buffers": "of which", "pipelines": "pipeline", "tmem_columns": "TMEM columns", "registers": "registers a thread",
                "spills": "spilled bytes", "barriers": "mbarriers"}
 
@@ -231,14 +232,20 @@ def facts_markdown(facts: dict[str, Any]) -> str:
     rows = []
     for key, name in _FACT_NAMES.items():
         value = facts.get(key)
+        if key == "roles" and value is not None:
+            rows.append(roles_markdown(value))
+            continue
         if value in (None, "", [], (), 0):
             continue
         if key == "shared_buffers":
-            value = ", ".join(f"`{name}` {size:,}" for name, size in value)
+            again = ", some in the same place" if sum(size for _, size in value) > (facts.get("shared_bytes") or 1 << 40) else ""
+            value = ", ".join(f"`{name}` {size:,}" for name, size in value) + again
         elif key == "pipelines":
             value = ", ".join(f"`{name}` in {stages} stages" for name, stages in value)
+        elif key == "registers":
+            value = f"{value}**, **no spills" if facts.get("spills") == 0 else value
         elif isinstance(value, (list, tuple)):
-            value = " × ".join(map(str, value))
+            value = " × ".join(str(v) for i, v in enumerate(value) if i == 0 or key != "threads" or v != 1)
         rows.append(f"- {name}: **{value:,} bytes**" if key in ("shared_bytes", "smem_bytes") and isinstance(value, int) else f"- {name}: **{value}**")
     return "\n".join(rows)
 

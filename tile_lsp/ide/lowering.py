@@ -13,6 +13,7 @@ from tilec.source.span import Span
 from tilec.target import chips
 
 from ..releases import manifest
+from .thread_roles import thread_roles
 
 RESOURCES = "resources"  # a stage without a text: what the compiled kernel needs
 
@@ -171,7 +172,7 @@ def facts_of(artifact: Any) -> dict[str, Any]:
     return {"grid": launch.get("grid"), "threads": launch.get("threads"), "shared_bytes": launch.get("shared_bytes"),
             "shared_buffers": _shared_buffers(artifact.thread_program), "pipelines": _pipelines(artifact.program),
             "tmem_columns": facts.get("tmem_columns"), "registers": resources.get("registers"), "spills": resources.get("spill_bytes"),
-            "notes": facts.get("notes") or [], "decisions": _decisions(artifact)}
+            "roles": thread_roles(artifact.legalized) if artifact.target.kind == "cuda" else None, "notes": facts.get("notes") or [], "decisions": _decisions(artifact)}
 
 
 def _decisions(artifact: Any) -> list[list[Any]]:

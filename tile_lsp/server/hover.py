@@ -13,6 +13,7 @@ from ..ide.lowering import RESOURCES
 from ..ide.snapshot import Snapshot
 from .app import TileServer
 from .guard import guarded
+from .lowered_files import write_readonly
 
 PATIENCE = 8.0  # seconds a hover waits for the compiler; the first one starts it
 STAGES = ("thread", "cuda")
@@ -42,7 +43,7 @@ async def _lowered(server: TileServer, snapshot: Snapshot, uri: str, question: i
     views: list[LoweredView] = []
     try:
         async with asyncio.timeout(PATIENCE) if hasattr(asyncio, "timeout") else _Timeout(PATIENCE):
-            for stage in STAGES if not question.whole else ("cuda",):
+            for stage in STAGES if not question.whole else ("cuda",) if server.virtual_documents else ("cuda", "tile", "thread"):
                 views.append(await server.compiler.lower(snapshot, question.kernel, question.instance, "", stage))
                 if views[-1].error:
                     break
@@ -66,14 +67,22 @@ async def _compiled(server: TileServer, snapshot: Snapshot, question: ide.Loweri
 
 
 def _links(server: TileServer, uri: str, question: ide.LoweringQuestion, views: list[LoweredView]) -> dict[str, str]:
-    """Addresses that open whole stages: commands for a client with virtual documents, files for the others."""
+    """Addresses that open whole stages: commands for a client with virtual documents, files of what is lowered already for the others."""
+    if not server.virtual_documents:
+        return {v.stage: address for v in views if v.text and not v.error and (address := _file(v))} if question.whole else {}
     links = {}
     for view in views[:1]:
         for stage in LINKED:
-            if server.virtual_documents:
-                arguments = [{"uri": uri, "kernel": question.kernel, "instance": question.instance, "target": view.target, "stage": stage}]
-                links[stage] = f"command:tile-lsp.showLowered?{quote(json.dumps(arguments))}"
+            arguments = [{"uri": uri, "kernel": question.kernel, "instance": question.instance, "target": view.target, "stage": stage}]
+            links[stage] = f"command:tile-lsp.showLowered?{quote(json.dumps(arguments))}"
     return links
+
+
+def _file(view: LoweredView) -> str:
+    try:
+        return write_readonly(view).as_uri()
+    except OSError:
+        return ""  # the lens says so when it is clicked
 
 
 class _Timeout:
