@@ -190,9 +190,10 @@ class Document:
         return took, result or {}, next((t for t in titles if t[0] in "✓✗"), "")
 
 
-def start(folder: Path, cache: Path, target: str, timeout: float) -> Client:
+def start(folder: Path, cache: Path, target: str, timeout: float, **options: Any) -> Client:
     env = {**os.environ, "TILE_LSP_CACHE_DIR": str(cache), "TILELANG_CACHE_DIR": str(cache)}
-    return Client([sys.executable, "-m", "tile_lsp.cli.main", "serve"], folder, {"runTarget": target, "runTimeout": timeout, "loweredInHover": False}, env)
+    return Client([sys.executable, "-m", "tile_lsp.cli.main", "serve"], folder,
+                  {"runTarget": target, "runTimeout": timeout, "loweredInHover": False, **options}, env)
 
 
 def cold(folder: Path, cache: Path, target: str, pause: float) -> tuple[Client, Document, dict[str, Any]]:

@@ -91,3 +91,43 @@ def test_without_a_tilelang(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     found = run(tmp_path, KERNEL)
     assert found["ok"] is False and "no TileLang is installed" in found["error"]
+
+
+def test_a_chosen_interpreter_without_tilelang_is_named(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="running needs the extra run")
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
+    found = run(tmp_path, KERNEL, interpreter="/usr/bin/python3")
+    assert found["ok"] is False and "neither in the chosen interpreter (/usr/bin/python3)" in found["error"]
+
+
+# -- the real TileLang -----------------------------------------------------------------------------------------------------------
+REAL = os.environ.get("TILELANG_PYTHON", "")  # an interpreter that has it
+needs_real = pytest.mark.skipif(not REAL, reason="TILELANG_PYTHON names no interpreter with TileLang")
+FOR_THE_CPU = KERNEL.replace('target="cpu"', 'target="c"').replace(", threads=128) as bx", ") as bx").replace("T.Parallel(128)", "T.serial(128)")
+
+
+@needs_real
+def test_the_real_tilelang_on_the_cpu(tmp_path):
+    found = run(tmp_path, FOR_THE_CPU, interpreter=REAL)
+    assert found["ok"] is True, found["error"]
+    assert found["against"].startswith("TileLang 0.1.") and "ms)" in found["against"] and found["max_abs_err"] == 0.0
+
+
+@needs_real
+def test_the_real_tilelang_gets_the_text_of_the_editor(tmp_path):
+    """Nothing was saved: the file has something else."""
+    (tmp_path / "a.py").write_text("raise SystemExit('the file was read')")
+    found = run(tmp_path, FOR_THE_CPU.replace("factor=2.0", "factor=3.0"), interpreter=REAL)
+    assert found["ok"] is True and found["max_abs_err"] == 0.0, found["error"]
+
+
+@needs_real
+def test_without_a_gpu_the_real_tilelang_says_so(tmp_path):
+    import subprocess
+
+    sees = subprocess.run([REAL, "-c", "import torch; print(torch.cuda.is_available())"], capture_output=True, text=True, check=True).stdout
+    if "True" in sees:
+        pytest.skip("there is a GPU")
+    found = run(tmp_path, KERNEL.replace(', target="cpu"', ""), interpreter=REAL)
+    assert found["ok"] is False and "finds no GPU here" in found["error"] and 'target="c"' in found["error"] and "Traceback" not in found["error"]

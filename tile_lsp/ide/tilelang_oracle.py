@@ -22,7 +22,8 @@ def interpreter_of(path: str, chosen: str = "") -> str:
     """The Python that has the TileLang which a file belongs to. Raises Unavailable."""
     found = discover.Finder(chosen or None).find(Path(path).absolute().parent)
     if found is None or found.path is None:
-        raise Unavailable("no TileLang is installed for this file: choose its interpreter in the editor, or put a .venv with tilelang beside the project")
+        where = f"neither in the chosen interpreter ({chosen}) nor beside the project" if chosen else "for this file"
+        raise Unavailable(f"no TileLang is installed {where}: choose the interpreter that has it in the editor, or put a .venv with tilelang beside the project")
     for folder in found.path.parents:
         for program in ("bin/python", "Scripts/python.exe"):
             if (folder / program).is_file():

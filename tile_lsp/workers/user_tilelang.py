@@ -18,8 +18,17 @@ def main(folder: Path) -> None:
         _run(folder, request)
     except BaseException as error:  # whatever the user's code or TileLang raises is the answer
         text = " ".join(str(error).split()) or type(error).__name__
-        (folder / "error.txt").write_text(f"{type(error).__name__}: {text[:2000]}", encoding="utf-8")
+        (folder / "error.txt").write_text(f"{type(error).__name__}: {text[:2000].rstrip('.')}{_way_out(error)}", encoding="utf-8")
         raise SystemExit(1) from error
+
+
+def _way_out(error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        return f"; install it in that environment: {sys.executable} -m pip install {(error.name or '').split('.')[0]}"
+    torch = sys.modules.get("torch")
+    if torch is not None and not torch.cuda.is_available():
+        return f"; its torch ({torch.__version__}) finds no GPU here, which kernels of TileLang need unless they say target=\"c\""
+    return ""
 
 
 def _run(folder: Path, request: dict) -> None:
