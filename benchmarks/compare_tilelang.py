@@ -48,8 +48,8 @@ def compare(folder: Path, name: str, text: str, interpreter: str, target: str) -
     finally:
         client.close()
     row: dict[str, Any] = next(iter(answer.get("results") or ()), {})
-    found: dict[str, Any] = {"kernel": row.get("kernel"), "target": row.get("target"), "device": row.get("device"), "seconds": time.perf_counter() - begun, "ok": row.get("ok"),
-             "against": row.get("against"), "max_abs_err": row.get("max_abs_err"), "latency_ms": row.get("latency_ms"), "error": row.get("error")}
+    names = ("kernel", "target", "device", "ok", "against", "max_abs_err", "latency_ms", "error")
+    found: dict[str, Any] = {**{n: row.get(n) for n in names}, "seconds": time.perf_counter() - begun}
     print(f"{found['kernel']} on {found['device'] or target}: {'equal to' if found['ok'] else 'NOT equal to'} {found['against']}, max error {found['max_abs_err']}, "
           f"ours {(found['latency_ms'] or {}).get('median')} ms, {found['seconds']:.1f} s\n    {found['error'] or ''}", flush=True)
     return found
