@@ -8,7 +8,7 @@ from ..ir.expr import walk as walk_expr
 from ..ir.stmt import Alloc, Body, For, If, Let, Parallel, Role, Stmt, Store, While, bodies
 from ..ir.stmt import walk as walk_statements
 
-_PRIVATE = ("local", "local.var")
+PRIVATE = ("local", "local.var")
 
 
 class Divergence:
@@ -37,7 +37,7 @@ class Divergence:
         inner = divergent
         if isinstance(s, Let) and (divergent or self.differs(s.value)):
             self.tainted.add(s.var)
-        elif isinstance(s, Store) and s.buffer.scope in _PRIVATE:
+        elif isinstance(s, Store) and s.buffer.scope in PRIVATE:
             if divergent or self.differs(s.value) or any(self.differs(i) for i in s.indices):
                 self.tainted.add(s.buffer.storage())
         elif isinstance(s, For):
@@ -59,4 +59,4 @@ class Divergence:
         """Private memory that a group writes and others may read."""
         own = {x.buffer for x in walk_statements(s.then) if isinstance(x, Alloc)}
         self.tainted.update(x.buffer.storage() for x in walk_statements(s.then)
-                            if isinstance(x, Store) and x.buffer.scope in _PRIVATE and x.buffer not in own)
+                            if isinstance(x, Store) and x.buffer.scope in PRIVATE and x.buffer not in own)

@@ -1,14 +1,17 @@
 """Code that some threads of a block run and others do not: no block barrier may be inside, so none may be needed."""
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..analysis.bounds import Ranges
-from ..ir.affine import linear
+from ..analysis.divergence import PRIVATE, Divergence
+from ..ir.affine import known_difference, linear
 from ..ir.buffer import Buffer
-from ..ir.expr import Binary, Expr, Load, Var
+from ..ir.build import const_int
+from ..ir.expr import Binary, Call, Expr, Load, Var, equal
 from ..ir.expr import walk as walk_expr
-from ..ir.stmt import For, If, Stmt, Store, expressions
+from ..ir.stmt import For, If, Let, Stmt, Store, expressions
 from ..ir.stmt import walk as walk_statements
 from .context import LaunchState
 from .errors import LoweringError
@@ -26,7 +29,7 @@ class _Access:
     writes: bool
 
 
-def check_divergent(s: Stmt, state: LaunchState, ranges: Ranges) -> None:
+def check_divergent(s: Stmt, state: LaunchState, ranges: Ranges, divergence: Divergence) -> None:
     """Raises LoweringError if threads exchange data through shared memory inside, with nothing that orders it."""
     if isinstance(s, If) and _one_thread(s.cond, state) and not s.other:
         return
@@ -34,6 +37,7 @@ def check_divergent(s: Stmt, state: LaunchState, ranges: Ranges) -> None:
     written = {b for u in units for b in u.writes if b.is_shared()}
     if not written or _has_synchronisation(s):
         return
+    steady = _Steady(s, divergence)
     for b in written:
         touching = [u for u in units if b in u.reads or b in u.writes]
         if not any(b in u.reads for u in touching):
@@ -41,7 +45,8 @@ def check_divergent(s: Stmt, state: LaunchState, ranges: Ranges) -> None:
         if len(touching) == 1 and not _in_loop(s, touching[0]):
             continue
         accesses = [a for u in touching for a in _accesses(u, b)]
-        if not _by_thread(accesses, state, ranges):
+        met = [pair for pair in _readers_and_writers(accesses) if not steady.apart(*pair)]
+        if any(not _by_thread([*pair], state, ranges) for pair in met):
             raise LoweringError(f"Threads exchange data through {b.name} in code that only some threads of the block run (it is under a condition on the "
                                 "thread index). A block barrier is needed between the accesses and cannot be put there. Move the accesses out of "
                                 "the condition, or let each thread use elements of its own.", s.span, "sync-divergence")
@@ -78,6 +83,52 @@ def _accesses(unit: Unit, b: Buffer) -> list[_Access]:
         for e in expressions(s):
             found += [_Access(b, x.indices, False) for x in walk_expr(e) if isinstance(x, Load) and x.buffer is b]
     return found
+
+
+def _readers_and_writers(accesses: list[_Access]) -> Iterator[tuple[_Access, _Access]]:
+    for w in accesses:
+        if w.writes:
+            yield from ((r, w) for r in accesses if not r.writes)
+
+
+class _Steady:
+    """What has one value for all threads as long as they are inside a statement."""
+
+    def __init__(self, s: Stmt, divergence: Divergence) -> None:
+        inner = list(walk_statements((s,)))
+        self.divergence = divergence
+        self.bound = {x.var for x in inner if isinstance(x, (For, Let))}
+        self.changed = {x.buffer.storage() for x in inner if isinstance(x, Store)}
+
+    def apart(self, a: _Access, b: _Access) -> bool:
+        """Whether two accesses are to different elements, whichever threads make them."""
+        return any(self._is(x) and self._is(y) and _differ(x, y) for x, y in zip(a.indices, b.indices))
+
+    def _is(self, e: Expr) -> bool:
+        for x in walk_expr(e):
+            if isinstance(x, Call) or x in self.bound:
+                return False
+            if isinstance(x, Load) and (x.buffer.scope not in PRIVATE or x.buffer.storage() in self.changed):
+                return False
+        return not self.divergence.differs(e)
+
+
+def _differ(a: Expr, b: Expr) -> bool:
+    """Whether two expressions of the same values can never be equal: they are a constant apart, by addition or by exclusive or."""
+    apart = known_difference(a, b)
+    if apart is not None:
+        return apart != 0
+    (x, by), (y, other) = _flipped(a), _flipped(b)
+    return by != other and equal(x, y)
+
+
+def _flipped(e: Expr) -> tuple[Expr, int]:
+    if isinstance(e, Binary) and e.op == "bitxor":
+        for x, y in ((e.a, e.b), (e.b, e.a)):
+            value = const_int(y)
+            if value is not None:
+                return x, value
+    return e, 0
 
 
 def _by_thread(accesses: list[_Access], state: LaunchState, ranges: Ranges) -> bool:

@@ -181,7 +181,7 @@ class ThreadLowering:
 
     def _as_unit(self, s: Stmt) -> Unit:
         """Code of which threads run different parts synchronises as a whole; inside, each thread keeps to its own elements."""
-        check_divergent(s, self.state, self.ranges)
+        check_divergent(s, self.state, self.ranges, self.divergence)
         return unit(strip((s,)), s.span)
 
     def _reads_memory(self, e: Expr) -> bool:
