@@ -162,13 +162,15 @@ class LoopDigits:
 @dataclass(frozen=True)
 class FragmentAccess:
     """How a loop's iteration reaches an element of a fragment: ``digits`` pairs each digit of the fragment's layout with its
-    value in digits of the loop (None: not expressible). ``reads``: the thread that runs the iteration holds the element.
+    value in digits of the loop (None: not expressible). ``carried``: digits of which only the value before the modulus is such a sum.
+    ``reads``: the thread that runs the iteration holds the element.
     ``writes``: so does every thread that holds it run the iteration.
     """
 
     digits: tuple[tuple[Digit, DigitSum | None], ...]
     reads: bool
     writes: bool
+    carried: tuple[tuple[Digit, DigitSum], ...] = ()
 
 
 def fragment_access(layout: FragmentLayout, indices: Sequence[Expr], loop: LoopDigits) -> FragmentAccess:
@@ -176,16 +178,19 @@ def fragment_access(layout: FragmentLayout, indices: Sequence[Expr], loop: LoopD
     pairs: list[tuple[Digit, DigitSum | None]] = []
     reads = layout.threads == loop.layout.threads
     matched: list[Part] = []
+    carried: list[tuple[Digit, DigitSum]] = []
     for d in layout.digits:
         total = sums[d.dim]
         value = None if total is None else total.digit(d.stride, d.extent)
         pairs.append((d, value))
+        if value is None and total is not None and (whole := total.digit(d.stride, None)) is not None:
+            carried.append((d, whole))
         if d.axis == THREAD:
             if value is None or not _same_threads(d, value):
                 reads = False
             else:
                 matched += value.parts
-    return FragmentAccess(tuple(pairs), reads, reads and _covers(loop.layout, matched))
+    return FragmentAccess(tuple(pairs), reads, reads and _covers(loop.layout, matched), tuple(carried))
 
 
 def _same_threads(d: Digit, value: DigitSum) -> bool:
@@ -217,13 +222,14 @@ def _covers(loop: FragmentLayout, matched: list[Part]) -> bool:
 def pulled_back(layout: FragmentLayout, indices: Sequence[Expr], variables: Sequence[Var], extents: Sequence[int | None]) -> FragmentLayout | None:
     """The loop layout under which each thread runs the iterations whose elements of the fragment it holds.
 
-    Needs every variable to be an index by itself, over the whole extent of its dimension.
+    Needs every variable to be an index by itself, over the whole extent of its dimension; or moved by something that is the same for
+    all iterations, over a part of it: then whether the threads are the right ones is to be asked of ``fragment_access``.
     """
     where: dict[int, int] = {}
     for dim, index in enumerate(indices):
-        if isinstance(index, Var) and index in variables:
-            k = list(variables).index(index)
-            if k in where.values() or extents[k] != layout.shape[dim]:
+        k = _moved_variable(index, variables)
+        if k is not None:
+            if k in where.values() or extents[k] is None or extents[k] > layout.shape[dim]:  # type: ignore[operator]
                 return None
             where[dim] = k
         elif const_int(index) == 0 and layout.shape[dim] == 1:
@@ -232,8 +238,49 @@ def pulled_back(layout: FragmentLayout, indices: Sequence[Expr], variables: Sequ
             return None
     if len(where) != len(variables):
         return None
-    digits = tuple(replace(d, dim=where[d.dim]) for d in layout.digits if d.dim in where)
-    return FragmentLayout(tuple(int(e) for e in extents if e is not None), digits, layout.replicas)
+    digits: list[Digit] = []
+    for d in layout.digits:
+        if d.dim in where:
+            part = _up_to(d, extents[where[d.dim]])  # type: ignore[arg-type]
+            if part is None:
+                return None
+            digits += [replace(p, dim=where[d.dim]) for p in part]
+    return FragmentLayout(tuple(int(e) for e in extents if e is not None), _without_gaps(digits), layout.replicas)
+
+
+def _moved_variable(index: Expr, variables: Sequence[Var]) -> int | None:
+    """The number of the variable that an index is, up to what the variables do not decide."""
+    order = list(variables)
+    if isinstance(index, Var) and index in order:
+        return order.index(index)
+    if not isinstance(index, Binary) or index.op not in ("add", "sub"):
+        return None
+    mine = [(t, f) for t, f in linear(index)[0] if any(isinstance(x, Var) and x in order for x in walk_expr(t))]
+    if len(mine) != 1 or mine[0][1] != 1 or not isinstance(mine[0][0], Var):
+        return None
+    return order.index(mine[0][0])
+
+
+def _up_to(d: Digit, extent: int) -> tuple[Digit, ...] | None:
+    """A digit's part below an extent of its dimension; None where that takes threads away or cuts a step in two."""
+    if d.stride * d.extent <= extent:
+        return (d,)
+    if d.axis == THREAD:
+        return None
+    if d.stride >= extent:
+        return ()
+    if extent % d.stride:
+        return (d,)  # covers more than the extent, which is guarded
+    return (replace(d, extent=extent // d.stride),)
+
+
+def _without_gaps(digits: list[Digit]) -> tuple[Digit, ...]:
+    """Register digits numbered without holes."""
+    scale, numbered = 1, dict[Digit, int]()
+    for d in sorted((d for d in digits if d.axis != THREAD), key=lambda d: d.scale):
+        numbered[d] = scale
+        scale *= d.extent
+    return tuple(d if d.axis == THREAD else replace(d, scale=numbered[d]) for d in digits)
 
 
 def projected(loop: FragmentLayout, indices: Sequence[Expr], variables: Sequence[Var], shape: Sequence[int], threads: int) -> FragmentLayout | None:

@@ -145,6 +145,7 @@ class Inference:
         self.order: list[Stmt] = []
         self.fragments: list[Buffer] = []
         self.roles: list[Role] = []
+        self.around: list[For] = []  # loops around parallel ones
         self._collect(body)
 
     def _collect(self, body: Body) -> None:
@@ -161,6 +162,8 @@ class Inference:
                 self.reductions.append(s)
                 self.order.append(s)
             else:
+                if isinstance(s, For):
+                    self.around.append(s)
                 for inner in bodies(s):
                     self._collect(inner)
 
@@ -201,15 +204,27 @@ class Inference:
         for a in accesses:
             layout = self.state.layouts.get(a.buffer)
             found = None if layout is None else pulled_back(layout, a.indices, loop.vars, extents)
-            if found is None:
+            if layout is None or found is None or not self._fits(loop, layout, found, a):
                 continue
             rank = (self._direct(loop, found, accesses), a.writes, -len(found.replicas))
             if best is None or rank > best[0]:
                 best = (rank, found)
         return best[1] if best else None
 
+    def _fits(self, loop: Parallel, layout: FragmentLayout, found: FragmentLayout, a: _Access) -> bool:
+        """Whether the threads of a loop laid out after a fragment hold the elements; certain where it goes over the whole of it."""
+        if found.shape == layout.shape and all(isinstance(i, Var) or const_int(i) == 0 for i in a.indices):
+            return True
+        return fragment_access(layout, a.indices, LoopDigits(loop.vars, found, self._ranges(loop))).reads
+
+    def _ranges(self, loop: Parallel) -> Ranges:
+        ranges = loop_ranges(loop)
+        for s in self.around:
+            ranges.set_extent(s.var, s.extent, s.start, s.step)
+        return ranges
+
     def _direct(self, loop: Parallel, layout: FragmentLayout, accesses: list[_Access]) -> int:
-        digits = LoopDigits(loop.vars, layout, loop_ranges(loop))
+        digits = LoopDigits(loop.vars, layout, self._ranges(loop))
         count = 0
         for a in accesses:
             known = self.state.layouts.get(a.buffer)

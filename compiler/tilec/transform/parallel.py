@@ -357,6 +357,8 @@ class LoopLowering:
                 continue
             if value is not None:
                 number = number + self._sum(value, values) * d.scale
+            elif (whole := next((w for c, w in access.carried if c == d), None)) is not None:
+                number = number + self._sum(whole, values) % d.extent * d.scale
             else:
                 index = self.expression(indices[d.dim], values)
                 number = number + (index // d.stride) % d.extent * d.scale
