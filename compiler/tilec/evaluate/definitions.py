@@ -132,7 +132,7 @@ def _looks_jitted(node: ast.FunctionDef) -> bool:
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
         if not isinstance(target, ast.Attribute) or target.attr != "jit":
             continue
-        if isinstance(target.value, ast.Name) and target.value.id in ("tilelang", "tl"):
+        if isinstance(target.value, ast.Name) and target.value.id in ("tilelang", "tl", "tilec"):
             return not has_inner_prim_func(node)
     return False
 

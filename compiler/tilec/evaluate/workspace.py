@@ -15,6 +15,8 @@ from .values import MISSING, Api, DType, Module, unknown
 TILELANG_MODULES = {"tilelang": {"language", "layout", "intrinsics", "utils", "testing", "profiler", "autotuner", "tools", "carver", "engine",
                                  "transform", "jit", "env", "primitives", "math", "contrib", "cuda"}}
 _STARRED = {"tilelang": ("jit", "compile", "autotune"), "tilelang.autotuner": ("autotune", "jit"), "tilelang.jit": ("jit",)}  # of `from ... import *`
+OWN_MODULES = {"tilec": "tilec", "tilec.language": "tilelang.language", "tilec.jit": "tilelang.jit"}  # the same language by the name of this compiler
+OWN_NAMES = ("autotune", "cdiv", "compile", "jit", "language", "lazy_jit", "next_power_of_2", "par_compile", "PassConfigKey")
 MAX_FILE_BYTES = 2_000_000
 _LANGUAGE = "tilelang.language"
 _INSTALLED = frozenset(("torch", "numpy", "triton", "pytest", "tvm", "einops", "functools", "math", "itertools", "os", "sys", "typing", "argparse", "time",
@@ -34,6 +36,8 @@ class Workspace:
     def module(self, ev: Evaluator, name: str) -> Any:
         if name == "tilelang" or name.startswith("tilelang."):
             return Module(name)
+        if name in OWN_MODULES:
+            return Module(OWN_MODULES[name])
         return self._file_module(ev, name, 0) or Module(name)
 
     def module_from(self, ev: Evaluator, name: str, level: int, scope: Scope) -> Any:
@@ -49,6 +53,8 @@ class Workspace:
             if found is not MISSING:
                 return found
             return self._file_module(ev, f"{module.name}.{name}", 0) or unknown(f"{module.name}.{name}")
+        if module.name == "tilec":
+            return tilelang_member("tilelang", name) if name in OWN_NAMES else unknown(f"tilec.{name}")
         if module.name.startswith("tilelang"):
             return tilelang_member(module.name, name)
         if module.name == "sys" and name == "path":

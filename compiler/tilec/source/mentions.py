@@ -1,7 +1,7 @@
 """Whether a file has any trace of the language. Cheap: it decides which files are looked at at all."""
 from __future__ import annotations
 
-WORDS = ("tilelang", "prim_func", "T.Kernel", ".Kernel(")  # re-exports count
+WORDS = ("tilelang", "tilec", "prim_func", "T.Kernel", ".Kernel(")  # re-exports count
 
 
 def mentions_language(text: str) -> bool:
