@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matrix_machine import encode
 
 FUNCTIONS = ("tile_mbarrier_init", "tile_mbarrier_arrive_expect", "tile_mbarrier_release", "tile_fence_mbarrier_init", "tile_fence_proxy_async",
-             "tile_prefetch_map", "tile_tma_store_commit", "tile_tma_store_wait", "tile_rounds", "tile_number", "tile_uniform")
-PREFIXES = ("tile_tma_load_", "tile_tma_store_", "tile_registers_")
+             "tile_prefetch_map", "tile_tma_store_commit", "tile_tma_store_wait", "tile_rounds", "tile_number", "tile_uniform", "tile_pdl_trigger",
+             "tile_pdl_sync")
+PREFIXES = ("tile_tma_load_", "tile_tma_store_", "tile_registers_", "tile_pack_")
 _MASKS = {0: 0, 32: 1, 64: 3, 128: 7}
 
 
@@ -46,11 +48,24 @@ def execute(run: Any, name: str, thread: int, args: list[Any]) -> Any:
         return run.block + args[0] * run.blocks
     elif name == "tile_uniform":
         return args[0]
+    elif name.startswith("tile_pack_"):
+        dtype = {"f16": "float16", "bf16": "bfloat16"}[name.removeprefix("tile_pack_")]
+        return int(encode(np.array(args, np.float32), dtype).reshape(-1).view(np.uint32)[0])
     elif re.fullmatch(r"tile_tma_load_\dd", name):
         _load(run, *args[:3], args[3:])
     elif re.fullmatch(r"tile_tma_store_\dd", name):
         _store(run, thread, *args[:2], args[2:])
     return None
+
+
+def store_matrices(run: Any, lanes: list[int], args: list[list[Any]]) -> None:
+    """stmatrix.x4: lane 8 i + r gives the place of row r of matrix i; lane l holds elements 2 (l % 4) and the next of row l / 4."""
+    assert len(lanes) == 32, "a .sync.aligned instruction needs all lanes of the warp"
+    for i in range(4):
+        for r in range(8):
+            row = args[8 * i + r][0]
+            assert row.address % 16 == 0, "stmatrix row is not aligned to 16 bytes"
+            row.write(np.array([args[4 * r + c][1 + i] for c in range(4)], np.uint32).view(np.uint8))
 
 
 def _elements(run: Any, tensor_map: Any, start: int, coordinates: list[int]):

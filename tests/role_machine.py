@@ -209,10 +209,14 @@ class Warp:
         elif name.startswith("tile_tma_store_") and name[-1] == "d":
             self.read(args[0], "store")
             self.stores.append(args[0])
-        elif name == "tile_tma_store_wait":
-            for tile in self.stores:
+        elif name == "tile_stmatrix_x4":
+            if self.tile(args[0]).readers:
+                raise Fault(f"{args[0][0].name}[{args[0][1]}] is written while bulk copies read it")
+        elif name.startswith("tile_tma_store_wait"):
+            done = len(self.stores) - int(name.removeprefix("tile_tma_store_wait").strip("_") or 0)
+            for tile in self.stores[: max(done, 0)]:
                 self.unread(tile, "store")
-            self.stores.clear()
+            self.stores = self.stores[max(done, 0):]
 
     def together(self, barrier: int, threads: int) -> Iterator[Any]:
         """All warps that take part arrive before one goes on."""
@@ -249,7 +253,7 @@ class Warp:
 
     def read(self, key: tuple[Buffer, int], how: str) -> None:
         place = self.tile(key)
-        if key[0].attrs.get("ring") and not place.arrived:
+        if key[0].attrs.get("ring") and not key[0].attrs.get("staging") and not place.arrived:
             raise Fault(f"{key[0].name}[{key[1]}] is read by warp {self.number} before it has arrived")
         place.readers[(how, self.number)] = place.readers.get((how, self.number), 0) + 1
 
@@ -281,7 +285,7 @@ def _synchronises(body: Body) -> bool:
     from tilec.ir.expr import walk as walk_expr
     from tilec.ir.stmt import expressions, walk
 
-    return any(isinstance(x, Call) and x.op == "device_function" and (x.attrs or {})["name"].startswith(("tile_mbarrier", "tile_sync", "tile_tma", "tile_wgmma"))
+    return any(isinstance(x, Call) and x.op == "device_function" and (x.attrs or {})["name"].startswith(("tile_mbarrier", "tile_sync", "tile_tma", "tile_wgmma", "tile_stmatrix"))
                for s in walk(body) for e in expressions(s) for x in walk_expr(e))
 
 

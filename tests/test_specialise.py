@@ -47,11 +47,44 @@ def test_blocks_stay_where_there_are_more_tiles_than_multiprocessors():
     assert spec.resident == 1 and [int(e.value) for e in spec.grid] == [1024]
 
 
-def test_the_next_tile_is_not_written_before_the_last_store_has_read_it():
+def test_warpgroups_store_what_they_accumulated_without_waiting_for_each_other():
     body = text(kernels.product(4096, 4096, 512)).split("if (tx < 256) {")[1]
-    wait, barrier = body.index("tile_tma_store_wait();"), body.index("tile_sync_named(15, 256);")
-    assert wait < barrier < body.index("tile_fence_proxy_async();") < body.index("tile_tma_store_2d(")
-    assert body.rindex("tile_tma_store_wait();") > body.index("tile_tma_store_commit")  # and none at the end either
+    wait, barrier = body.index("tile_tma_store_wait_1();"), body.index("tile_sync_named(group_1 + 1, 128);")  # of the panel before the last
+    assert wait < barrier < body.index("tile_stmatrix_x4(") < body.index("tile_fence_proxy_async();") < body.index("tile_tma_store_2d(")
+    assert body.rindex("tile_tma_store_wait();") > body.index("tile_tma_store_commit")
+    assert "tile_sync_named(15, 256)" not in body and "stmatrix" in reasons(kernels.product(4096, 4096, 512))
+
+
+@pytest.mark.parametrize("options", [{"out": "float32"}, {"block_N": 24, "trans_B": True}, {"threads": 128, "block_M": 32}, {"sums": "float16"}], ids=str)
+def test_other_fragments_are_stored_by_all_threads(options):
+    assert "stmatrix" not in text(kernels.product(512, 528, 512, **options))
+
+
+def test_a_block_that_does_one_tile_stores_through_the_memory_of_its_stages():
+    made = artifact(kernels.product(1024, 1024, 512, block_M=64, threads=128, stages=4)).cuda()
+    spec = made.kernels[0]
+    assert "tile_stmatrix_x4" in made.text and "tile_sync_named(15, 128)" in made.text  # all have multiplied before one overwrites a stage
+    assert spec.shared_bytes < 4 * (64 + 128) * 64 * 2 + 1024
+
+
+def test_a_kernel_of_bulk_copies_waits_itself_for_the_one_before():
+    made = artifact(kernels.product(1024, 1024, 512)).cuda()
+    start = made.text.index("tile_pdl_trigger();")
+    assert made.kernels[0].overlaps and start < made.text.index("tile_pdl_sync();") < made.text.index("tile_tma_load_2d(&")
+    assert "tile_pdl_sync();" in made.text[made.text.index("tile_sync_threads();"):made.text.index("if (tx >= 256)")]  # by all threads
+
+
+def test_a_kernel_whose_threads_load_does_not():
+    made = artifact(kernels.product(512, 528, 512, out="float32", block_N=24, trans_B=True, disable_tma=True)).cuda()
+    assert not made.kernels[0].overlaps and "griddepcontrol" not in made.text
+    assert not artifact(kernels.product(512, 514, 512, trans_B=True)).cuda().kernels[0].overlaps  # whose threads store
+
+
+def test_more_stages_where_memory_is_left():
+    assert "4 stages ahead at most (memory is left for more than the 3 asked for)" in reasons(kernels.product(4096, 4096, 4096, block_N=256))
+    assert "3 stages ahead at most |" in reasons(kernels.product(4096, 4096, 192))  # there are no more iterations
+    spec = artifact(kernels.product(4096, 4096, 4096, block_M=64, threads=128)).cuda().kernels[0]
+    assert spec.resident == 2 and 2 * (spec.shared_bytes + 1024) <= 228 * 1024
 
 
 def test_attention_starts_the_next_scores_before_it_adds_the_values():

@@ -21,6 +21,8 @@ def WARP_WIDE(name: str):
         return lambda run, lanes, args: _scan(match[1], match[2], _whole(lanes), args)
     if name == "tile_sync_warp":
         return lambda run, lanes, args: None
+    if name == "tile_stmatrix_x4":
+        return bulk_functions.store_matrices
     if name.startswith(("tile_wgmma_m64", "tile_wgmma_sp_m64")):
         return wgmma_functions.multiply(name)
     return FUNCTIONS[name]
@@ -39,7 +41,7 @@ def _scan(kind: str, dtype: str, lanes: list[int], args: list[list[Any]]) -> lis
 
 
 def is_warp_wide(name: str) -> bool:
-    return name.startswith(("tile_shuffle", "tile_warp_scan", "tile_ldmatrix", "tile_mma_", "tile_wgmma_m64", "tile_wgmma_sp_m64")) or name == "tile_sync_warp"
+    return name.startswith(("tile_shuffle", "tile_warp_scan", "tile_ldmatrix", "tile_stmatrix", "tile_mma_", "tile_wgmma_m64", "tile_wgmma_sp_m64")) or name == "tile_sync_warp"
 
 
 def IMMEDIATE(run: Any, name: str, thread: int, args: list[Any]) -> Any:

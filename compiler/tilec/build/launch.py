@@ -99,17 +99,33 @@ class _Config(ctypes.Structure):
                 ("attributes", ctypes.c_void_p), ("attribute_count", ctypes.c_uint)]
 
 
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute (cuda.h): its value is a union of 64 bytes."""
+
+    _fields_ = [("kind", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint * 16)]
+
+
+_OVERLAPS = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
+
 class PreparedLaunch:
-    """One kernel with its grid and its arguments, ctypes values that are read when it is launched."""
+    """One kernel with its grid and its arguments, ctypes values that are read when it is launched.
+
+    ``overlaps``: the kernel waits itself for the one before on the stream (griddepcontrol.wait), and may be started before that is over.
+    """
 
     def __init__(self, driver: Driver, handle: ctypes.c_void_p, grid: Sequence[int], block: Sequence[int], shared_bytes: int, passed: Sequence[Any],
-                 cooperative: bool = False):
+                 cooperative: bool = False, overlaps: bool = False):
         self._cooperative = driver.raw_launch_cooperative() if cooperative else None
         self._check, self._launch = driver.check, driver.raw_launch()
         self._fixed = (handle, *map(ctypes.c_uint, (*grid, *block, shared_bytes)))
         self._values = list(passed)  # kept alive: the array points at them
         self._array = (ctypes.c_void_p * max(len(passed), 1))(*[ctypes.cast(ctypes.byref(v), ctypes.c_void_p) for v in self._values])
         self._config = _Config(tuple(grid), tuple(block), shared_bytes)
+        if overlaps:
+            self._attribute = _Attribute(_OVERLAPS)
+            self._attribute.value[0] = 1
+            self._config.attributes, self._config.attribute_count = ctypes.addressof(self._attribute), 1
         self._stream: int | None = None
         self._launch_config = driver.raw_launch_config() if not cooperative else None
         self._passed = (ctypes.addressof(self._config), handle.value, ctypes.addressof(self._array), None)

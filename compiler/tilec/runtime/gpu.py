@@ -124,7 +124,8 @@ class GpuKernel:
                     _check_grid(spec.name, grid)
                     if spec.resident:
                         grid[0] = min(grid[0], spec.resident * self._torch.cuda.get_device_properties(device).multi_processor_count)
-                    launches.append(PreparedLaunch(self._driver, function, grid, spec.block, spec.shared_bytes, [holder(p) for p in spec.arguments], spec.cooperative))
+                    passed = [holder(p) for p in spec.arguments]
+                    launches.append(PreparedLaunch(self._driver, function, grid, spec.block, spec.shared_bytes, passed, spec.cooperative, spec.overlaps))
         alignment = self._alignment()
         described = {p: [made for wanted, made in maps.items() if wanted.buffer is p] for p in buffers}
         tensors = [_Tensor(i, place[p], arguments[i], alignment.get(i, 1), described[p]) for i, p in enumerate(self._plan.params) if isinstance(p, Buffer)]

@@ -11,10 +11,12 @@ from ..ir.expr import Expr, Load, Var
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Parallel, Stmt, Store, TileOp
 from .allreduce import lower_allreduce
 from .async_copy import COMMIT, wait_function
+from .bulk.accumulators import lower_rows, lower_rows_wait
 from .bulk.functions import max_registers
 from .bulk.lower import lower_fill, lower_release, lower_store, lower_store_wait
 from .debugging import lower_debugging, print_call
 from .errors import LoweringError
+from .launch_order import LAUNCH_ORDER
 from .layouts import default_loop_layout
 from .legalize import resolve_elements
 from .matrix.barrier_functions import NAMED_BARRIER, SYNC_THREADS, role_barrier
@@ -123,12 +125,9 @@ def _launch_order(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list
     if lowering.state.target.sm < 90:
         raise LoweringError(f"T.{op.op} needs sm_90 or newer; {lowering.state.target.name} has no such instruction.", op.span, "op-target")
     arrive = "cluster_arrive_relaxed" if op.op == "cluster_arrive" and op.args.get("relaxed") else op.op
-    return [unit(tuple(_LAUNCH_ORDER[name].run(op.span) for name in _STEPS.get(arrive, (arrive,))), op.span, barrier=op.op in ("cluster_sync", "cluster_wait"))]
+    return [unit(tuple(LAUNCH_ORDER[name].run(op.span) for name in _STEPS.get(arrive, (arrive,))), op.span, barrier=op.op in ("cluster_sync", "cluster_wait"))]
 
 
-_LAUNCH_ORDER = {name: function(f"tile_{name}", "", f'asm volatile("{text}" ::: "memory");', minimum_sm=90) for name, text in (
-    ("cluster_arrive", "barrier.cluster.arrive.release.aligned;"), ("cluster_arrive_relaxed", "barrier.cluster.arrive.relaxed.aligned;"),
-    ("cluster_wait", "barrier.cluster.wait.acquire.aligned;"), ("pdl_trigger", "griddepcontrol.launch_dependents;"), ("pdl_sync", "griddepcontrol.wait;"))}
 _STEPS = {"cluster_sync": ("cluster_arrive", "cluster_wait")}
 _NAMED_ARRIVE = function("tile_arrive_named", "int barrier, int threads", 'asm volatile("bar.arrive %0, %1;" :: "r"(barrier), "r"(threads) : "memory");')
 
@@ -208,6 +207,7 @@ _OPERATORS: dict[str, Callable[[TileOp, ThreadLowering, bool], list[Stmt]]] = {
     "named_barrier_arrive": _named_arrive,
     # Bulk stores are stores, and matrix operations are done when their statement is: there is nothing to commit or wait for.
     **dict.fromkeys(("tma_store_arrive", "tma_store_wait", "warpgroup_arrive", "warpgroup_commit_batch", "warpgroup_fence_operand"), _nothing),
-    "bulk_fill": lower_fill, "bulk_store": lower_store, "bulk_store_wait": lower_store_wait, "bulk_release": lower_release, "wgmma_wait": _wgmma_wait,
+    "bulk_fill": lower_fill, "bulk_store": lower_store, "bulk_store_wait": lower_store_wait, "bulk_release": lower_release,
+    "bulk_store_rows": lower_rows, "bulk_rows_wait": lower_rows_wait, "wgmma_wait": _wgmma_wait,
     "dp4a": _dp4a, "sync_grid": _sync_grid, "rng_init": _rng_init, "thread_allreduce": lower_allreduce, "print": _debugging, "device_assert": _debugging,
 }

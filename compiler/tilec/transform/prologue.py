@@ -1,4 +1,4 @@
-"""What a kernel does before and after the user's code: barriers, tensor memory, the order of blocks."""
+"""What a kernel does before and after the user's code: barriers, tensor memory, the kernel before."""
 from __future__ import annotations
 
 from ..ir.buffer import BARRIER, CLUSTER_BARRIER, SHARED_DYN, TMEM, Buffer
@@ -8,6 +8,7 @@ from ..ir.stmt import Alloc, Launch, Stmt
 from ..ir.stmt import walk as walk_statements
 from .bulk.lower import prefetch_maps
 from .context import LaunchState
+from .launch_order import by_copy_engine_alone, overlapped
 from .matrix.barriers import barriers_that_wait_implicitly, initialise, phase_array, start_phases
 from .matrix.tensor_memory import allocate, deallocate, plan_tensor_memory
 from .unit import unit
@@ -28,6 +29,9 @@ def prepare_launch(s: Launch, state: LaunchState) -> tuple[list[Stmt], list[Stmt
         start += _tensor_memory(tensor, s, state, finish)
     if barriers:
         start.append(unit(initialise(barriers, state), s.span, barrier=True))
+    if s.attrs.get("specialised") and by_copy_engine_alone(s.body):
+        state.decide(s.span, "kernel", "starts while the one before on the stream ends", "only the copy engine touches tensors")
+        start.append(overlapped(s.span))
     return start, finish
 
 

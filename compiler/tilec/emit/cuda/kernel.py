@@ -15,6 +15,7 @@ from ...source.span import Span
 from ...target.chips import Target
 from ...transform.bulk.tensor_map import TensorMap
 from ...transform.errors import LoweringError
+from ...transform.launch_order import WAITS_FOR_KERNEL_BEFORE
 from .intrinsics import GENERATOR
 from .statements import StatementPrinter
 
@@ -24,6 +25,7 @@ class KernelSpec:
     """What launching a kernel takes. ``arguments``: Buffers (by pointer), Vars and TensorMaps (by value) in order; ``grid``: up to three extents.
 
     ``alignment``: bytes to which a tensor's data must be aligned, because the kernel accesses so many at once. ``resident``: the grid counts tiles, and so many blocks a multiprocessor do them all.
+    ``overlaps``: it waits itself for the kernel before, during whose end it may start.
     """
 
     name: str
@@ -35,6 +37,7 @@ class KernelSpec:
     alignment: dict[Buffer, int] = field(default_factory=dict)
     cooperative: bool = False  # its blocks wait for each other, so that all must run at once
     resident: int | None = None
+    overlaps: bool = False
 
 
 @dataclass
@@ -98,7 +101,8 @@ def _kernel(program: TileProgram, launch: Launch, name: str) -> tuple[KernelSpec
     parameters += [f"const __grid_constant__ tile_tensor_map {text}" for text in out.expr.maps.values()]
     out.lines.insert(head, (f'extern "C" __global__ void __launch_bounds__({bounds}){attributes} {name}({", ".join(parameters)}) {{', launch.span))
     spec = KernelSpec(name, [*buffers, *scalars, *out.expr.maps], launch.grid, block, int(launch.attrs.get("shared_bytes", 0)), cluster,  # type: ignore[arg-type]
-                      out.expr.alignment, "tile_sync_grid" in out.expr.sources, launch.attrs.get("persistent"))
+                      out.expr.alignment, "tile_sync_grid" in out.expr.sources, launch.attrs.get("persistent"),
+                      WAITS_FOR_KERNEL_BEFORE in out.expr.sources)
     return spec, out
 
 

@@ -38,6 +38,15 @@ asm volatile("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [%
 STORE_COMMIT = function("tile_tma_store_commit", "", 'asm volatile("cp.async.bulk.commit_group;" ::: "memory");', minimum_sm=90)
 # Reading shared memory is over; the data may still be on its way, which the end of the kernel completes.
 STORE_WAIT = function("tile_tma_store_wait", "", 'asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");', minimum_sm=90)
+
+
+@cache
+def store_wait(pending: int) -> DeviceFunction:
+    """As STORE_WAIT, but the latest groups of copies may still be reading."""
+    return STORE_WAIT if not pending else function(f"tile_tma_store_wait_{pending}", "", f'asm volatile("cp.async.bulk.wait_group.read {pending};" ::: "memory");',
+                                                   minimum_sm=90)
+
+
 PREFETCH = function("tile_prefetch_map", "const void* map", 'asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");', minimum_sm=90)
 
 ARRIVE_EXPECT = function("tile_mbarrier_arrive_expect", "void* barrier, unsigned int bytes", f"""

@@ -12,6 +12,7 @@ from ..configs import NO_TMA, NO_WARP_SPECIALISATION, is_set
 from ..context import LaunchState, PassContext
 from .balance import counted_down
 from .consumer import Consumer
+from .depth import deepen
 from .persistent import order_of, stays, tile_loop
 from .plan import WARP, WARPGROUP, LaunchPlan, is_nested, plan_launch, written_buffers
 from .producer import NotSeparable, Producer
@@ -66,19 +67,24 @@ class Specialisation:
         s, plan, ctx = self.s, self.plan, self.ctx
         self.threads = self.state.extents[0]
         warps = self.threads // WARP
+        shared = self._shared_bytes()
+        self.registers: Registers = share_registers(self.threads // WARPGROUP, shared, ctx.target.shared_bytes,
+                                                    _fragment_registers(s.body) // self.threads, s.attrs.get("min_blocks_per_sm"))
+        self.asked = deepen(s, plan, self.threads, ctx.target, ctx.target.shared_bytes // self.registers.blocks - _SPARE - shared)
+        self.shared_bytes = self._shared_bytes()
         self.rings: dict[int, list[Ring]] = {key: make_rings(found, warps, ctx) for key, found in plan.loops.items()}
         self.places = [{key: Place.make(found.loop.var.name, found.stages, found.loop.span, ctx) for key, found in plan.loops.items()} for _ in range(3)]
         tiles = [b for found in self.rings.values() for r in found for b in r.tiles.values()]
-        moved = {old for found in self.rings.values() for r in found for old in r.tiles}
-        self.shared_bytes = sum(b.size_bytes() or 0 for b in {*tiles, *(_shared_tiles(s.body) - moved)})
-        self.registers: Registers = share_registers(self.threads // WARPGROUP, self.shared_bytes, ctx.target.shared_bytes,
-                                                    _fragment_registers(s.body) // self.threads, s.attrs.get("min_blocks_per_sm"))
         self.once = stays(s, plan, self.shared_bytes, self.registers.blocks, ctx.target)
         self.single = {key: Single.make(op, warps, not self.once, ctx) for key, op in plan.single.items()}
         self.tiles = {*tiles, *(x.tile for x in self.single.values())}
         nested = {key for key, found in plan.loops.items() if not self.once or is_nested(s, found.loop)}
         self.producer = Producer(plan, self.rings, self.places[0], self.single, written_buffers(s.body))
         self.consumer = Consumer(plan, self.rings, self.places[1], self.places[2], self.single, nested, self.threads, ctx.target)
+
+    def _shared_bytes(self) -> int:
+        copied = {op.region("dst").buffer: found.stages for found in self.plan.loops.values() for group in found.groups for op in group.copies}
+        return sum((b.size_bytes() or 0) * copied.get(b, 1) for b in {*copied, *_shared_tiles(self.s.body)})
 
     def launch(self) -> Launch:
         """Raises NotSeparable, with nothing changed."""
@@ -87,7 +93,7 @@ class Specialisation:
         computing: Body = self.consumer.body(s.body)
         self.ctx.specialised = True
         state.bulk |= self.tiles
-        stores = BulkStores(computing, state, self.tiles, self._room(), not self.once)
+        stores = BulkStores(computing, state, self.tiles, self._room(), not self.once, self.threads)
         computing = fence_shared_operands(stores.rewritten(), self.tiles, self.threads, self.ctx.target)
         attrs = {**s.attrs, "specialised": True, "thread_vars": state.thread_vars, "min_blocks_per_sm": self.registers.blocks}
         copies = [op for found in self.plan.loops.values() for group in found.groups for op in group.copies] + [x.op for x in self.single.values()]
@@ -121,13 +127,15 @@ class Specialisation:
     def _allocations(self, stores: BulkStores) -> list[Alloc]:
         found: list[Buffer] = [b for rings in self.rings.values() for r in rings for b in (*r.tiles.values(), r.full, r.empty)]
         found += [b for x in self.single.values() for b in (x.tile, *x.barriers())]
-        found += stores.sources if stores.again else []
+        found += [*stores.sources, *stores.staged] if stores.again else []
         return [Alloc(b.span, b) for b in found]
 
     def _tell(self) -> None:
         decide = self.ctx.decide
         for found in self.plan.loops.values():
-            decide(found.loop.span, "pipelined loop", f"a warp of its own copies, {found.stages} stages ahead at most")
+            asked = self.asked.get(id(found.loop))
+            decide(found.loop.span, "pipelined loop", f"a warp of its own copies, {found.stages} stages ahead at most",
+                   f"memory is left for more than the {asked} asked for" if asked else "")
             if id(found.loop) in self.consumer.rotated:
                 decide(found.loop.span, "matrix operations", "the next iteration's first one is started before this one's last")
             for op in (op for group in found.groups for op in group.copies):

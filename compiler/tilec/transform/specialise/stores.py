@@ -1,13 +1,18 @@
-"""Tiles that go to tensors by the copy engine: shared ones as they are, fragments through a shared tile where memory is left for it."""
+"""Tiles that go to tensors by the copy engine: shared ones as they are, fragments through a shared tile where memory is left for it.
+
+What matrix operations accumulated is stored by each warpgroup for itself (``bulk/accumulators``), other fragments by all threads together.
+"""
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ...ir.buffer import FRAGMENT, GLOBAL, SHARED_DYN, Buffer, Region, tile_shape, whole
+from ...ir.build import const
 from ...ir.stmt import Alloc, Body, Stmt, TileOp
 from ...ir.stmt import walk as walk_statements
 from ..ahead import accesses, count_uses
+from ..bulk.accumulators import RowStore, part_map, part_of, plan_rows
 from ..bulk.tensor_map import bulk_tile
 from ..context import LaunchState
 from ..rewrite import map_children
@@ -23,6 +28,8 @@ class BulkStores:
     brought: set[Buffer]
     room: int
     again: bool
+    threads: int
+    staged: list[Buffer] = field(default_factory=list)  # tiles that warpgroups store rows through
     sources: list[Buffer] = field(default_factory=list)
     described: list[tuple[Region, Region]] = field(default_factory=list)
 
@@ -38,7 +45,8 @@ class BulkStores:
 
     def finish(self) -> list[Stmt]:
         """After everything: no store may read the block's memory when the block is gone."""
-        return [TileOp(b.span, "bulk_store_wait", {"src": whole(b)}) for b in self.sources[:1]] if self.again else []
+        rows = [TileOp(b.span, "bulk_rows_wait", {}) for b in self.staged[:1]]
+        return [*(TileOp(b.span, "bulk_store_wait", {"src": whole(b)}) for b in self.sources[:1]), *rows] if self.again else []
 
     def _visit(self, body: Body, made: Callable[[Stmt], list[Stmt] | None]) -> Body:
         out: list[Stmt] = []
@@ -67,6 +75,11 @@ class BulkStores:
 
     def _fragment(self, s: TileOp, src: Region, dst: Region) -> list[Stmt] | None:
         """Stores of a fragment's registers reach a few bytes of each row; through shared memory they become whole rows."""
+        rows = plan_rows(src, dst, self.body, self.threads, self.state.target)
+        if rows is not None:
+            made = self._rows(s, src, dst, rows)
+            if made is not None:
+                return made
         shape = tile_shape(dst)
         if len(shape) != 2 or not src.is_whole() or src.buffer.view_of is not None:
             return None
@@ -83,14 +96,33 @@ class BulkStores:
         into = TileOp(s.span, "copy", {"src": src, "dst": whole(staged)})
         return [*(() if self.again else (Alloc(s.span, staged),)), into, self._store(s, whole(staged), dst)]
 
-    def _problem(self, s: TileOp, src: Region, dst: Region) -> str:
+    def _rows(self, s: TileOp, src: Region, dst: Region, rows: RowStore) -> list[Stmt] | None:
+        """Two tiles a warpgroup if memory is left for them, else one; None where even that does not go."""
+        copies = min(2, rows.pieces, self.room // rows.tile_bytes())
+        if not copies:
+            return None
+        staging = rows.staging(self.state.passes.fresh(f"{src.buffer.name}_out"), copies)
+        tile = part_map(dst, rows, staging)
+        if isinstance(tile, str) or self._unfit(s, dst):
+            return None
+        self.room -= copies * rows.tile_bytes()
+        self.state.bulk.add(staging)
+        self.staged.append(staging)
+        self.described.append((part_of(dst, rows, const(0), const(0)), Region(staging, (const(0),) * 3, (const(1), *staging.shape[1:]), "slice")))
+        self.state.passes.decide(s.span, f"copy of {src.buffer.name}", "each warpgroup by stmatrix through shared memory, then bulk tensor copy (TMA)",
+                                 f"panels of {rows.panel} columns, {copies} at once")
+        store = TileOp(s.span, "bulk_store_rows", {"src": src, "dst": dst, "staging": whole(staging), "plan": rows, "again": self.again})
+        return [*(() if self.again else (Alloc(s.span, staging),)), store]
+
+    def _unfit(self, s: TileOp, dst: Region) -> str:
         if s.args.get("disable_tma"):
             return "disable_tma is given"
         if dst.buffer not in self.state.passes.tensors:
             return f"{dst.buffer.name} is no parameter"
-        if self.uses.get(dst.buffer) != 1:
-            return f"the kernel uses {dst.buffer.name} elsewhere too"
-        found = bulk_tile(dst, src)
+        return f"the kernel uses {dst.buffer.name} elsewhere too" if self.uses.get(dst.buffer) != 1 else ""
+
+    def _problem(self, s: TileOp, src: Region, dst: Region) -> str:
+        found = self._unfit(s, dst) or bulk_tile(dst, src)
         return found if isinstance(found, str) else ""
 
     def _store(self, s: TileOp, src: Region, dst: Region) -> TileOp:
