@@ -85,5 +85,8 @@ class Context:
     def tensor_memory_of(self, b: Buffer) -> Expr:
         return address(b, self.tensor_memory, self.tensor_base)
 
+    def warpgroup_of(self, value: Expr) -> tuple[Var, bool]:
+        return Var("int32", None, "group", "let"), True
+
     def phases_of(self, barriers: Buffer) -> Buffer | None:
         return self.phases.get(barriers)

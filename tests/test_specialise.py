@@ -49,7 +49,7 @@ def test_blocks_stay_where_there_are_more_tiles_than_multiprocessors():
 
 def test_warpgroups_store_what_they_accumulated_without_waiting_for_each_other():
     body = text(kernels.product(4096, 4096, 512)).split("if (tx < 256) {")[1]
-    wait, barrier = body.index("tile_tma_store_wait_1();"), body.index("tile_sync_named(group_1 + 1, 128);")  # of the panel before the last
+    wait, barrier = body.index("tile_tma_store_wait_1();"), body.index("tile_sync_named(group + 1, 128);")  # of the panel before the last
     assert wait < barrier < body.index("tile_stmatrix_x4(") < body.index("tile_fence_proxy_async();") < body.index("tile_tma_store_2d(")
     assert body.rindex("tile_tma_store_wait();") > body.index("tile_tma_store_commit")
     assert "tile_sync_named(15, 256)" not in body and "stmatrix" in reasons(kernels.product(4096, 4096, 512))

@@ -79,6 +79,8 @@ class LaunchState:
     tensor_base: Var | None = None
     safe_values: dict[Buffer, Expr] = field(default_factory=dict)
     role: tuple[int, int] | None = None  # the threads this state is for, if not the whole block
+    warpgroup: Var | None = None  # of a group of threads: the name of the number of a thread's warpgroup, once something asked for it
+    warpgroup_value: Expr | None = None
     _registers: dict[Buffer, Buffer] = field(default_factory=dict)
     keep: list[Any] = field(default_factory=list)  # statements whose id() is a key must stay alive
 
@@ -99,7 +101,7 @@ class LaunchState:
 
     def for_role(self, low: int, high: int) -> LaunchState:
         """The same kernel seen by a group of its threads: their count, and their numbers from zero."""
-        return replace(self, role=(low, high))
+        return replace(self, role=(low, high), warpgroup=None, warpgroup_value=None)
 
     @property
     def threads(self) -> int:
@@ -124,6 +126,14 @@ class LaunchState:
 
     def decide(self, span: Any, what: str, mechanism: str, reason: str = "") -> None:
         self.passes.decide(span, what, mechanism, reason)
+
+    def warpgroup_of(self, value: Expr) -> tuple[Var, bool]:
+        """A name for the number of a thread's warpgroup, and whether whoever asks must bind it: a group of threads does so at its start."""
+        if self.role is None:
+            return Var("int32", None, "group", "let"), True
+        if self.warpgroup is None:
+            self.warpgroup, self.warpgroup_value = Var("int32", None, "group", "let"), value
+        return self.warpgroup, False
 
     def layout_of(self, buffer: Buffer) -> FragmentLayout:
         return self.layouts[buffer]

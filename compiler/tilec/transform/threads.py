@@ -134,7 +134,10 @@ class ThreadLowering:
         self.state = outer.for_role(s.low, s.high)
         self.whole_block = FragmentLayout((), (), (Replica(self.state.threads, 1),))
         try:
-            made = replace(s, cond=self._plain(s.cond), then=self.body(s.then, False))
+            body = self.body(s.then, False)
+            if self.state.warpgroup is not None and self.state.warpgroup_value is not None:
+                body = (unit((Let(s.span, self.state.warpgroup, self.state.warpgroup_value),), s.span), *body)
+            made = replace(s, cond=self._plain(s.cond), then=body)
         finally:
             self.state, self.whole_block = outer, whole
         refuse_block_barriers(made)

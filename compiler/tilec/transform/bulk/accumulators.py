@@ -13,7 +13,7 @@ from ...ir import dtypes
 from ...ir.buffer import FRAGMENT, SHARED_DYN, Buffer, Region, tile_axes, tile_shape
 from ...ir.build import binary, const
 from ...ir.expr import Expr, Load, Var
-from ...ir.stmt import Body, Evaluate, For, If, Let, Stmt, TileOp
+from ...ir.stmt import Body, Evaluate, For, If, Stmt, TileOp
 from ...ir.stmt import walk as walk_statements
 from ..ahead import accesses
 from ..matrix.barrier_functions import FENCE_PROXY_ASYNC, NAMED_BARRIER
@@ -21,8 +21,7 @@ from ..matrix.device import DeviceFunction, address_of, function
 from ..matrix.instruction import plan as plan_matrix
 from ..matrix.problem import MatrixProblem
 from ..matrix.shape import matrix_shape
-from ..matrix.wgmma import GROUP, ROWS, Wgmma, accumulator
-from ..matrix.wgmma_functions import UNIFORM
+from ..matrix.wgmma import GROUP, ROWS, Wgmma, accumulator, warpgroup
 from ..unit import unit
 from .functions import STORE_COMMIT, STORE_WAIT, store, store_wait
 from .tensor_map import BulkTile, bulk_tile
@@ -125,21 +124,22 @@ def lower_rows(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[St
         raise MatrixProblem(f"{src.buffer.name} is not laid out as the matrix instructions leave it", span)
     copies = int(staging.shape[0].value) // plan.groups  # type: ignore[attr-defined]
     thread = state.thread
-    group = Var("int32", span, "group", "let")
+    body: list[Stmt] = []
+    group = warpgroup(state, plan.groups, span, body)
     piece = Var("int32", span, "piece", "loop")
     slot = group * copies + piece % copies if copies > 1 else group * 1
     leader = binary("eq", thread % GROUP, const(0))
     meet = NAMED_BARRIER.run(span, group + _FIRST_BARRIER, GROUP)
-    row = group % w.m * w.rows + piece // plan.panels * ROWS
-    column = group // w.m * w.columns + piece % plan.panels * plan.panel
+    across, down = w.place(group)
+    row = down * w.rows + piece // plan.panels * ROWS
+    column = across * w.columns + piece % plan.panels * plan.panel
     tile = part_map(dst, plan, staging)
     assert isinstance(tile, BulkTile), tile
     place = reversed(part_of(dst, plan, row, column).mins)
     sent = store(dst.buffer.ndim).run(span, address_of(*state.shared_element(staging, (slot, const(0), const(0)))), tile.map_of(dst.buffer).address(), *place)
     inner: list[Stmt] = [If(span, leader, (store_wait(copies - 1).run(span),)), meet, _written(plan, staging, slot, piece, src.buffer, lowering),
                          FENCE_PROXY_ASYNC.run(span), meet, If(span, leader, (sent, STORE_COMMIT.run(span)))]
-    body: list[Stmt] = [Let(span, group, UNIFORM.within(0, plan.groups - 1, thread // GROUP)),
-                        For(span, piece, const(0), const(plan.pieces), tuple(inner), "unroll")]
+    body.append(For(span, piece, const(0), const(plan.pieces), tuple(inner), "unroll"))
     again = bool(op.args.get("again"))
     if not again:
         body.append(If(span, leader, (STORE_WAIT.run(span),)))

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from ...analysis.layout import FragmentLayout
 from ...ir.buffer import Buffer
-from ...ir.expr import Expr
+from ...ir.expr import Expr, Var
 from ...target.chips import Target
 
 
@@ -36,6 +36,9 @@ class MatrixContext(Protocol):
 
         Sixteen aligned bytes along the last dimension stay together.
         """
+
+    def warpgroup_of(self, value: Expr) -> tuple[Var, bool]:
+        """A name for ``value``, the number of a thread's warpgroup, and whether whoever asks must bind it."""
 
     def tensor_memory_of(self, buffer: Buffer) -> Expr:
         """The tensor memory address (uint32) of a buffer: see ``tensor_memory.address``."""

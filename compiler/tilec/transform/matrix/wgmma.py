@@ -14,6 +14,7 @@ from ...ir.buffer import FRAGMENT, Region
 from ...ir.build import cast, const, const_int, const_value
 from ...ir.expr import Expr, Var
 from ...ir.stmt import Let, Stmt, TileOp
+from ...source.span import Span
 from ...target.chips import Target
 from .barrier_functions import FENCE_PROXY_ASYNC
 from .contract import MatrixContext
@@ -60,6 +61,12 @@ class Wgmma:
     @property
     def rows(self) -> int:
         return self.blocks * ROWS
+
+    def place(self, group: Expr) -> tuple[Expr, Expr]:
+        """Of a warpgroup: its number across and its number down."""
+        if self.m == 1 or self.n == 1:
+            return (const(0), group) if self.n == 1 else (group, const(0))
+        return group // self.m, group % self.m
 
 
 def select_wgmma(shape: MatrixShape, threads: int, target: Target) -> Wgmma | None:
@@ -169,10 +176,9 @@ def lower_wgmma(shape: MatrixShape, w: Wgmma, ctx: MatrixContext) -> tuple[Stmt,
     in_registers = shape.A.scope == FRAGMENT
     if in_registers:
         check_layout("A", shape, _of_rank(register_operand(w, shape.M, shape.stored_k("A")), shape.A), ctx)
-    group = Var("int32", None, "group", "let")
-    lets: list[Stmt] = [Let(span, group, UNIFORM.within(0, w.m * w.n - 1, ctx.thread // GROUP))] if w.m * w.n > 1 else []
-    across: Expr = group // w.m if w.m * w.n > 1 else const(0)
-    down: Expr = group % w.m if w.m * w.n > 1 else const(0)
+    lets: list[Stmt] = []
+    group: Expr = warpgroup(ctx, w.m * w.n, span, lets) if w.m * w.n > 1 else const(0)
+    across, down = w.place(group)
     b = _descriptor("B", shape, across * w.columns, lets)
     a = None if in_registers else _descriptor("A", shape, down * w.rows, lets)
     base_a = None if a is None else _bound(a[0], ctx, shape.A, lets, span, "a_descriptor", a[1], shape.k_contiguous("A"))
@@ -197,6 +203,15 @@ def _positions(shape: MatrixShape, w: Wgmma, ctx: MatrixContext, row: Expr, lets
             lets.append(Let(shape.op.span, name, lane_metadata(shape, ctx, first + block * ROWS, ctx.thread % 32, step, w.bits)))
             words.append(name)
     return words
+
+
+def warpgroup(ctx: MatrixContext, count: int, span: Span | None, lets: list[Stmt]) -> Var:
+    """The number of a thread's warpgroup, of so many, as a name; ``lets`` gets what must be said before."""
+    value = UNIFORM.within(0, count - 1, ctx.thread // GROUP)
+    name, unknown = ctx.warpgroup_of(value)
+    if unknown:
+        lets.append(Let(span, name, value))
+    return name
 
 
 def lower_wait(op: TileOp, ctx: MatrixContext) -> tuple[Stmt, ...]:

@@ -14,6 +14,7 @@ from ...ir.expr import Expr, Load, Var
 from ...ir.stmt import Alloc, Let, Stmt, Store, TileOp
 from ...source.span import Span
 from ..context import PassContext
+from ..matrix.wgmma_functions import UNIFORM
 from .plan import Group, LoopPlan
 
 
@@ -37,6 +38,7 @@ class Place:
     phase: Buffer
     now: Var
     parity: Var
+    uniform: bool = False  # the compiler is told that all lanes agree on the stage, which it cannot see where loops are nested
 
     @staticmethod
     def make(name: str, stages: int, span: Span | None, ctx: PassContext) -> Place:
@@ -47,13 +49,16 @@ class Place:
 
     def sibling(self, name: str) -> Place:
         """The same variables, their values under other names."""
-        return Place(self.stages, self.span, self.stage, self.phase, Var("int32", self.span, f"{name}_now", "let"), Var("int32", self.span, f"{name}_parity", "let"))
+        return Place(self.stages, self.span, self.stage, self.phase, Var("int32", self.span, f"{name}_now", "let"),
+                     Var("int32", self.span, f"{name}_parity", "let"), self.uniform)
 
     def start(self) -> list[Stmt]:
         return [x for b in (self.stage, self.phase) for x in (Alloc(self.span, b), Store(self.span, b, (const(0),), const(0)))]
 
     def enter(self) -> list[Stmt]:
-        return [Let(self.span, self.now, _value(self.stage)), Let(self.span, self.parity, _value(self.phase))]
+        stage = _value(self.stage)
+        stage = UNIFORM.within(0, self.stages - 1, stage) if self.uniform and self.stages > 1 else stage
+        return [Let(self.span, self.now, stage), Let(self.span, self.parity, _value(self.phase))]
 
     def advance(self) -> list[Stmt]:
         if self.stages == 1:
