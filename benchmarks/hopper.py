@@ -43,8 +43,8 @@ def attention(batch: int, length: int, causal: bool) -> Row:
 
 
 LARGE = {"block_M": 128, "block_N": 256, "block_K": 64, "num_stages": 3, "threads": 256}
-SMALL = ({"block_M": 128, "block_N": 128, "block_K": 64, "num_stages": 4, "threads": 256}, {"block_M": 128, "block_N": 64, "block_K": 64, "num_stages": 4, "threads": 128},
-         {"block_M": 64, "block_N": 64, "block_K": 64, "num_stages": 4, "threads": 128}, {"block_M": 128, "block_N": 64, "block_K": 128, "num_stages": 4, "threads": 256})
+SMALL = ({"block_M": 64, "block_N": 128, "block_K": 128, "num_stages": 4, "threads": 128}, {"block_M": 128, "block_N": 64, "block_K": 64, "num_stages": 6, "threads": 256},
+         {"block_M": 128, "block_N": 128, "block_K": 64, "num_stages": 4, "threads": 256}, {"block_M": 128, "block_N": 64, "block_K": 64, "num_stages": 4, "threads": 128})
 ROWS = [gemm(8192, "bfloat16", LARGE), gemm(4096, "bfloat16", LARGE), gemm(8192, "float16", LARGE), gemm(1024, "float16", *SMALL), attention(4, 4096, False),
         attention(4, 4096, True), attention(1, 16384, False), attention(1, 16384, True)]
 
