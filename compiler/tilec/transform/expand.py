@@ -14,6 +14,7 @@ from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, For, Let, Parallel, Stmt, Store, TileOp, expressions
 from ..ir.stmt import walk as walk_statements
 from .context import PassContext
+from .dynamic_extents import repeated_tiles
 from .errors import LoweringError
 from .legalize import resolve_elements
 from .rewrite import map_children, substitute_body
@@ -72,7 +73,7 @@ def _merge(s: Parallel, inside: bool) -> Stmt:
     while len(s.body) == 1 and isinstance(s.body[0], For) and s.body[0].attrs.get("was_parallel"):
         inner = s.body[0]
         s = replace(s, vars=(*s.vars, inner.var), extents=(*s.extents, inner.extent), body=inner.body)
-    return s
+    return repeated_tiles(s)
 
 
 def _serial(s: Stmt) -> Stmt:
