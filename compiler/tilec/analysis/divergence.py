@@ -5,7 +5,7 @@ from typing import Any
 
 from ..ir.expr import Call, Expr, Load, Var
 from ..ir.expr import walk as walk_expr
-from ..ir.stmt import Alloc, Body, For, If, Let, Parallel, Role, Stmt, Store, While, bodies
+from ..ir.stmt import Alloc, Body, For, If, Let, Parallel, Role, Stmt, Store, While, bodies, expressions
 from ..ir.stmt import walk as walk_statements
 
 PRIVATE = ("local", "local.var")
@@ -25,7 +25,7 @@ class Divergence:
         for x in walk_expr(e):
             if x in self.tainted or (isinstance(x, Load) and x.buffer.storage() in self.tainted):
                 return True
-            if isinstance(x, Call) and x.op.startswith("atomic_"):
+            if isinstance(x, Call) and (x.op.startswith("atomic_") or (x.attrs or {}).get("external")):
                 return True
         return False
 
@@ -35,6 +35,7 @@ class Divergence:
 
     def _statement(self, s: Stmt, divergent: bool) -> None:
         inner = divergent
+        self._called(s)
         if isinstance(s, Let) and (divergent or self.differs(s.value)):
             self.tainted.add(s.var)
         elif isinstance(s, Store) and s.buffer.scope in PRIVATE:
@@ -54,6 +55,14 @@ class Divergence:
             return
         for nested in bodies(s):
             self._body(nested, inner)
+
+    def _called(self, s: Stmt) -> None:
+        """Functions written in C may leave something else behind for each thread."""
+        for e in expressions(s):
+            for x in walk_expr(e):
+                attrs = (x.attrs or {}) if isinstance(x, Call) else {}
+                if attrs.get("external"):
+                    self.tainted.update(x.args[k].args[0].buffer.storage() for k in attrs["writes"])  # type: ignore[attr-defined]
 
     def _left_behind(self, s: If) -> None:
         """Private memory that a group writes and others may read."""

@@ -105,6 +105,12 @@ class Function:
     required: str | None = None  # the kind of target a test is for, of @tilelang.testing.requires_rocm and the like
     cases: list[dict[str, Any]] | None = None  # of pytest.mark.parametrize
 
+    def __getattr__(self, name: str) -> str:
+        """What code of the running program that wraps functions reads of them."""
+        if name in ("__name__", "__qualname__"):
+            return self.name
+        raise AttributeError(name)
+
 
 @dataclass(eq=False, repr=False)
 class Class:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import types
 from typing import Any
 
@@ -82,10 +83,11 @@ class Name:
 class Macro:
     """A function under ``@T.macro``: traced into the kernels that call it."""
 
+    __name__: str
+
     def __init__(self, function: types.FunctionType):
+        functools.update_wrapper(self, function)
         self.function = function
-        self.__name__ = function.__name__
-        self.__doc__ = function.__doc__
 
     def __tilec_value__(self) -> Function:
         return traced_function(self.function, to_value, "macro")
@@ -115,6 +117,9 @@ class BoundMacro:
 def macro(function: Any = None, **options: Any) -> Any:
     """``@T.macro`` or ``@T.macro(hygienic=True)``."""
     return Macro(function) if function is not None else Macro
+
+
+macro.__tilec_api__ = Api("tilelang.language", "macro")  # type: ignore[attr-defined]  # above a function inside traced code
 
 
 def member(module: str, name: str) -> Any:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import types
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ from ..evaluate.definitions import KernelDefinition, KernelInstance, call_text
 from ..evaluate.instantiate import instantiate
 from ..evaluate.module import ModuleAnalysis
 from ..evaluate.tile.jit import has_inner_prim_func
-from ..evaluate.values import Function, HostTensor, TensorType
+from ..evaluate.values import Api, Function, HostTensor, TensorType
 from ..evaluate.workspace import Workspace
 from ..ir.buffer import Buffer, Region
 from ..ir.build import const_int
@@ -27,10 +28,11 @@ from .values import to_value
 class PrimFunc:
     """A function under ``@T.prim_func``. It is traced when it is defined, so later changes of what it captures do not matter."""
 
+    __name__: str
+
     def __init__(self, function: types.FunctionType, frames: tuple[Any, ...] = ()):
+        functools.update_wrapper(self, function)
         self.function = function
-        self.__name__ = function.__name__
-        self.__doc__ = function.__doc__
         self.attrs: dict[str, Any] = {"global_symbol": function.__name__}
         self.program = _trace(traced_function(function, to_value, "prim_func", frames), "prim_func", [], {})
 
@@ -38,7 +40,8 @@ class PrimFunc:
     def of(cls, function: types.FunctionType, program: TileProgram) -> PrimFunc:
         """A program that was traced already."""
         made = cls.__new__(cls)
-        made.function, made.__name__, made.__doc__ = function, function.__name__, function.__doc__
+        functools.update_wrapper(made, function)
+        made.function = function
         made.attrs, made.program = {"global_symbol": function.__name__}, program
         return made
 
@@ -88,6 +91,8 @@ def prim_func(function: Any = None, **options: Any) -> Any:
         return lambda f: PrimFunc(f, enclosing_locals(f, 2))
     return PrimFunc(function, enclosing_locals(function, 2))
 
+
+prim_func.__tilec_api__ = Api("tilelang.language", "prim_func")  # type: ignore[attr-defined]  # above a function inside traced code
 
 def is_lazy(function: types.FunctionType) -> bool:
     """Whether a jitted function is a factory (it defines a prim_func) rather than a kernel itself."""

@@ -118,6 +118,8 @@ def _foreign(obj: Any) -> Any:
         return Module(obj.__name__) if obj.__name__ in _MODELLED else HostObject(obj, BRIDGE)
     if obj in (int, float, bool):
         return _builtin(obj.__name__)
+    if isinstance(obj, types.FunctionType) and hasattr(obj, "__tilec_api__"):
+        return obj.__tilec_api__
     if isinstance(obj, types.FunctionType):
         return traced_function(obj, to_value) if has_source(obj) and not _is_library(obj) else HostObject(obj, BRIDGE)
     if isinstance(obj, types.MethodType) and isinstance(obj.__func__, types.FunctionType) and has_source(obj.__func__):

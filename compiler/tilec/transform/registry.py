@@ -30,6 +30,7 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     Pass("place-global-memory", LOWER, "tensors from pointers are declared in their kernels; workspaces become arguments", "global_memory:place_global_memory"),
     Pass("refuse-unknown", LOWER, "refuse values that static evaluation could not know, and operators without a lowering", "legalize:refuse_unknown"),
+    Pass("external-calls", LOWER, "functions written in C get the addresses of elements", "external:external_calls"),
     Pass("split-vectors", LOWER, "vectors, wide loads and stores and slices of one thread become scalars", "lanes:split_vectors"),
     Pass("canonical-indices", LOWER, "negative indices count from the end; views become accesses to their storage", "legalize:canonical_indices"),
     Pass("find-roles", LOWER, "conditions on the thread index that divide the block into groups with tiles of their own", "roles:find_roles"),

@@ -244,6 +244,8 @@ def _load(p: ExpressionPrinter, e: Load, level: int) -> str:
 
 def _call(p: ExpressionPrinter, e: Call, level: int) -> str:
     attrs = e.attrs or {}
+    if e.op == "device_function" and attrs.get("external"):
+        return f"{attrs['name']}({', '.join(p.text(a) for a in e.args)})"
     if e.op == "device_function":
         p.use(attrs["name"], attrs["source"])
         for header, mark in (("cuda_fp16.h", "__half"), ("cuda_bf16.h", "bfloat16"), ("cuda_fp8.h", "__nv_fp8"),

@@ -19,6 +19,26 @@ from ...transform.launch_order import WAITS_FOR_KERNEL_BEFORE
 from .intrinsics import GENERATOR
 from .statements import StatementPrinter
 
+# What imported C sources may take for granted: the names of types that TileLang's headers give.
+COMMON_NAMES = """typedef unsigned int uint;
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef __half half_t;
+typedef __nv_bfloat16 bfloat16_t;
+#ifdef __CUDACC_RTC__
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+#else
+#include <cstdint>
+#endif
+"""
+
 
 @dataclass
 class KernelSpec:
@@ -63,6 +83,10 @@ def emit_cuda(program: TileProgram, target: Target) -> CudaModule:
         sources.update({k: v for k, v in out.expr.sources.items() if k not in sources})
         headers |= out.expr.headers
         printed += [("", None), *out.lines]
+    texts = list(dict.fromkeys(text for launch in launches for text in launch.attrs.get("imported", ())))
+    if texts:
+        headers |= {"cuda_fp16.h", "cuda_bf16.h"}
+        sources = {"imported": "\n".join([COMMON_NAMES, *texts]), **sources}
     head: list[tuple[str, Span | None]] = [(f"#include <{h}>", None) for h in sorted(headers)]
     for source in sources.values():
         head += [("", None)] + [(text, None) for text in source.rstrip("\n").split("\n")]

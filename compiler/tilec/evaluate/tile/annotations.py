@@ -133,5 +133,14 @@ def _note(name: str, signature: str) -> None:
 
 
 for _name in ("annotate_pass_configs", "annotate_compile_flags", "disable_warp_group_reg_alloc", "annotate_producer_reg_dealloc",
-              "annotate_consumer_reg_alloc", "no_set_max_nreg", "assume", "import_source", "annotate_restrict_buffers"):
+              "annotate_consumer_reg_alloc", "no_set_max_nreg", "assume", "annotate_restrict_buffers"):
     _note(_name, "*args")
+
+
+@api("import_source", "source")
+def import_source(ev: Evaluator, b: Bound) -> Any:
+    """Text of C functions that the kernel calls with T.call_extern."""
+    attrs, source = _launch_attrs(ev), b["source"]
+    if attrs is not None and isinstance(source, str) and not is_unknown(source) and source not in attrs.setdefault("imported", []):
+        attrs["imported"].append(source)
+    return None

@@ -121,8 +121,12 @@ def function_attribute(ev: Evaluator, function: Function, name: str) -> Any:
                 ev.surroundings.tracing = False
 
         return Native(name, record)
-    if name == "__name__":
+    if name in ("__name__", "__qualname__"):
         return function.name
+    if name == "__doc__":
+        return ast.get_docstring(function.node, clean=False) if isinstance(function.node, ast.FunctionDef) else None
+    if name == "__wrapped__":
+        return function
     if name == "with_attr":
         return Native(name, lambda ev, args, kwargs, node: function)
     return unknown(f"attribute {name}")

@@ -136,17 +136,20 @@ def bind(ev: Evaluator, name: str, signature: Signature, args: list[Any], kwargs
     """None where a required argument is missing or there are too many: the API check reports that."""
     bound = Bound(ev, name, node)
     nodes = _argument_nodes(node, len(args))
-    for parameter, value, where in zip(signature.positional, args, nodes):
+    positional = signature.positional
+    if positional and positional[0] == "dtype" and "dtype" in kwargs:  # TIR's names take their first parameter as a keyword too
+        positional = positional[1:]
+    for parameter, value, where in zip(positional, args, nodes):
         bound.values[parameter] = value
         bound.given.add(parameter)
         if where is not None:
             bound.nodes[parameter] = where
-    extra = args[len(signature.positional):]
+    extra = args[len(positional):]
     if extra and signature.rest is None:
         return None
     if signature.rest is not None:
         bound.values[signature.rest] = list(extra)
-        bound.values[signature.rest + "_nodes"] = nodes[len(signature.positional):]
+        bound.values[signature.rest + "_nodes"] = nodes[len(positional):]
     for key, value in kwargs.items():
         bound.values[key] = value
         bound.given.add(key)
