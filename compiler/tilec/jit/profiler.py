@@ -23,20 +23,31 @@ class TensorSupplyType(enum.Enum):
 
 
 def do_bench(fn: Callable[[], Any], warmup: float = 25, rep: float = 100, _n_warmup: int = 0, _n_repeat: int = 0, quantiles: Any = None, fast_flush: bool = True,
-             backend: str = "event", return_mode: str = "mean", **ignored: Any) -> Any:
+             backend: str = "event", return_mode: str = "mean", cache_size: int = 256, **ignored: Any) -> Any:
     """Milliseconds of a call (warmup and rep: milliseconds spent on each), the level-2 cache cleared between calls."""
+    from . import bench
+
+    if return_mode not in bench.MODES:
+        raise ValueError(f"do_bench: return_mode is one of {', '.join(bench.MODES)}, not {return_mode!r}")
+    taken = bench.measure(fn, backend, warmup, rep, _n_warmup, _n_repeat, cache_size) if _cuda_is_there() else _on_cpu(fn, warmup, rep, _n_warmup, _n_repeat)
+    if quantiles is not None:
+        found = [_quantile(taken, q) for q in quantiles]
+        return found[0] if len(found) == 1 else found
+    return bench.MODES[return_mode](taken)
+
+
+def _on_cpu(fn: Callable[[], Any], warmup: float, rep: float, warmups: int, repeats: int) -> list[float]:
+    """Calls are timed for ``CPU_SECONDS`` at most."""
     from ..runtime import timing
 
-    fn()
-    on_gpu = _cuda_is_there()
-    measure = timing.measure_cuda if on_gpu else timing.measure_cpu
-    first = measure(fn, 1, 3).median
-    taken = measure(fn, _n_warmup or max(1, int(warmup / max(first, 1e-4))), _n_repeat or min(max(3, int(rep / max(first, 1e-4))), 2000))
-    if quantiles is not None:
-        known = {0.5: taken.median, 0.2: taken.p20, 0.8: taken.p80}
-        found = [known.get(q, taken.median) for q in quantiles]
-        return found[0] if len(found) == 1 else found
-    return {"min": taken.p20, "max": taken.p80}.get(return_mode, taken.median)
+    first = max(timing.measure_cpu(fn, 1, 3).median, 1e-4)
+    return timing.times_cpu(fn, warmups or max(1, int(warmup / first)), repeats or min(max(3, int(rep / first)), 2000))
+
+
+def _quantile(values: list[float], fraction: float) -> float:
+    from ..runtime.timing import quantile
+
+    return quantile(sorted(values), fraction)
 
 
 def _cuda_is_there() -> bool:
@@ -115,7 +126,7 @@ class Profiler:
         """Milliseconds of the kernel, or of a function of the same inputs."""
         inputs = list(input_tensors) if input_tensors is not None else self._get_inputs(False, dynamic_symbolic_constraints)
         call = func or self.kernel
-        return do_bench(lambda: call(*inputs), warmup, rep, n_warmup, n_repeat, quantiles, return_mode=return_mode)
+        return do_bench(lambda: call(*inputs), warmup, rep, n_warmup, n_repeat, quantiles, backend=backend, return_mode=return_mode)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.kernel(*args, **kwargs)

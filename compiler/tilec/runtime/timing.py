@@ -24,17 +24,22 @@ class Latency:
 
 def summarise(milliseconds: list[float]) -> Latency:
     ordered = sorted(milliseconds)
+    return Latency(quantile(ordered, 0.5), quantile(ordered, 0.2), quantile(ordered, 0.8))
 
-    def at(fraction: float) -> float:
-        position = fraction * (len(ordered) - 1)
-        low = int(position)
-        high = min(low + 1, len(ordered) - 1)
-        return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
-    return Latency(at(0.5), at(0.2), at(0.8))
+def quantile(ordered: list[float], fraction: float) -> float:
+    """Of values in ascending order, between the two nearest."""
+    position = fraction * (len(ordered) - 1)
+    low = int(position)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
 def measure_cpu(call: Callable[[], Any], warmup: int, repeat: int) -> Latency:
+    return summarise(times_cpu(call, warmup, repeat))
+
+
+def times_cpu(call: Callable[[], Any], warmup: int, repeat: int) -> list[float]:
     deadline = time.perf_counter() + CPU_SECONDS
     for _ in range(warmup):
         if time.perf_counter() > deadline:
@@ -45,7 +50,7 @@ def measure_cpu(call: Callable[[], Any], warmup: int, repeat: int) -> Latency:
         start = time.perf_counter()
         call()
         taken.append((time.perf_counter() - start) * 1e3)
-    return summarise(taken)
+    return taken
 
 
 def measure_cuda(call: Callable[[], Any], warmup: int, repeat: int) -> Latency:
