@@ -50,6 +50,12 @@ class _Served(types.ModuleType):
 
     _language: str | None = None
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Importing ``tilelang.jit`` leaves the decorator ``tilelang.jit`` in its place, as there."""
+        if isinstance(value, types.ModuleType) and name in vars(self) and not isinstance(vars(self)[name], types.ModuleType):
+            return
+        super().__setattr__(name, value)
+
     def __getattr__(self, name: str) -> Any:
         if (name.startswith("__") and name.endswith("__")) or self._language is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
