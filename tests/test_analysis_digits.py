@@ -8,6 +8,7 @@ from tilec.analysis.bounds import Ranges
 from tilec.analysis.digits import DigitSum, LoopDigits, Part, fragment_access, projected, pulled_back
 from tilec.analysis.layout import REGISTER, Digit
 from tilec.analysis.partition import row_major_partition, widest_vector
+from tilec.ir.build import const
 from tilec.ir.expr import Var
 from tilec.transform.matrix.layouts import mma_accumulator
 from tilec.transform.matrix.partition import WarpGrid
@@ -86,3 +87,30 @@ def test_a_projected_fragment_is_held_by_every_thread_that_needs_it():
     assert access.reads and not access.writes  # the iterations of a row, on several threads, would all write it
     for t, r in product(range(64), range(loop.registers)):
         assert holds(rows, t, loop.index_of(t, r)[:1])
+
+
+def test_a_loop_over_a_piece_of_a_fragment_runs_where_the_piece_is():
+    fragment = mma_accumulator(32, 64, WarpGrid(2, 1))
+    i, j, step = variables(3)
+    ranges = Ranges()
+    ranges.set_extent(step, const(8))
+    loop = pulled_back(fragment, (i, step * 8 + j), (i, j), (32, 8), ranges)
+    assert loop is not None and loop.threads == fragment.threads and loop.registers == 4
+    access = fragment_access(fragment, (i, step * 8 + j), LoopDigits((i, j), loop, ranges))
+    assert access.reads and access.writes
+    # Pieces that are no whole number of the threads' columns lie on other threads in each step; a step of unknown range may leave the tile.
+    for index, columns, known in ((step * 2 + j, 2, ranges), (step * 8 + j, 8, Ranges())):
+        other = pulled_back(fragment, (i, index), (i, j), (32, columns), known)
+        assert other is None or not fragment_access(fragment, (i, index), LoopDigits((i, j), other, known)).reads
+
+
+def test_a_loop_over_a_fragment_in_another_shape_runs_where_its_elements_are():
+    fragment = mma_accumulator(32, 64, WarpGrid(1, 2))
+    i, j, k = variables(3)
+    flat = (i * 2 + j) * 32 + k
+    loop = pulled_back(fragment, (flat // 64, flat % 64), (i, j, k), (32, 2, 32))
+    assert loop is not None
+    for t, r in product(range(loop.threads), range(loop.registers)):
+        a, b, c = loop.index_of(t, r)
+        assert holds(fragment, t, (a, b * 32 + c))
+    assert pulled_back(fragment, (flat // 64, flat % 64), (i, j, k), (32, 1, 32)) is None  # half of the columns: some threads hold none

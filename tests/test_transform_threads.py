@@ -319,3 +319,57 @@ def test_indices_beyond_a_fragment_do_not_reach_other_tiles():
     made = lowered(program)
     a, b = np.arange(64, dtype=np.float32), np.full((1,), 3, np.float32)
     assert np.array_equal(execute(made, A=a, B=b)["C"], a + 3)
+
+
+def test_pieces_of_a_matrix_operand_are_read_in_registers():
+    """A loop over a part of a fragment, at a place that an outer loop decides, needs no exchange."""
+    a, b = numbers((32, 64), "float16"), numbers((64, 16), "float16", 1)
+    program = lowered(prim("A: T.Tensor((32, 64), 'float16'), B: T.Tensor((64, 16), 'float16'), C: T.Tensor((32, 16), 'float32'), S: T.Tensor((32,), 'float32')", """
+    with T.Kernel(1, threads=64) as bx:
+        a = T.alloc_fragment((32, 64), 'float16')
+        b = T.alloc_shared((64, 16), 'float16')
+        c = T.alloc_fragment((32, 16), 'float32')
+        part = T.alloc_fragment((32, 8), 'float32')
+        total = T.alloc_fragment((32,), 'float32')
+        T.copy(A, a)
+        T.copy(B, b)
+        T.clear(c)
+        T.clear(part)
+        for step in T.serial(8):
+            for i, j in T.Parallel(32, 8):
+                part[i, j] += T.cast(a[i, step * 8 + j], 'float32') * T.cast(a[i, step * 8 + j], 'float32')
+        T.gemm(a, b, c)
+        T.reduce_sum(part, total, dim=1)
+        T.copy(c, C)
+        T.copy(total, S)
+    """))
+    assert not [n for n in program.attrs["notes"] if "exchange" in n]
+    out = execute(program, A=a, B=b)
+    np.testing.assert_allclose(out["C"], a.astype(np.float32) @ b.astype(np.float32))
+    np.testing.assert_allclose(out["S"], (a.astype(np.float32) ** 2).sum(1))
+
+
+def test_a_fragment_in_another_shape_is_reduced_in_registers():
+    a, b, w = numbers((32, 16), "float16"), numbers((64, 16), "float16", 1), numbers((2, 32), "float32", 2)
+    program = lowered(prim("A: T.Tensor((32, 16), 'float16'), B: T.Tensor((64, 16), 'float16'), W: T.Tensor((2, 32), 'float32'), S: T.Tensor((2, 32), 'float32')", """
+    with T.Kernel(1, threads=128) as bx:
+        a = T.alloc_shared((32, 16), 'float16')
+        b = T.alloc_shared((64, 16), 'float16')
+        c = T.alloc_fragment((32, 64), 'float32')
+        heads = T.reshape(c, (32, 2, 32))
+        w = T.alloc_fragment((2, 32), 'float32')
+        s = T.alloc_fragment((32, 2), 'float32')
+        T.copy(A, a)
+        T.copy(B, b)
+        T.copy(W, w)
+        T.gemm(a, b, c, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullCol)
+        for i, j, k in T.Parallel(32, 2, 32):
+            heads[i, j, k] = T.max(heads[i, j, k], 0) * w[j, k]
+        T.reduce_sum(heads, s, dim=-1, clear=True)
+        for j, i in T.Parallel(2, 32):
+            S[j, i] = s[i, j]
+    """))
+    assert not [n for n in program.attrs["notes"] if "exchange" in n]
+    out = execute(program, A=a, B=b, W=w)
+    c = np.maximum(a.astype(np.float32) @ b.astype(np.float32).T, 0).reshape(32, 2, 32) * w
+    np.testing.assert_allclose(out["S"], c.sum(-1).T, rtol=1e-5)

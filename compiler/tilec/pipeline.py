@@ -7,6 +7,7 @@ from typing import Any
 
 from .ir.buffer import TMEM, Buffer
 from .ir.build import const_int
+from .ir.expr import Var
 from .ir.printer import expr_text, program_lines
 from .ir.program import TileProgram
 from .ir.stmt import Launch
@@ -15,6 +16,7 @@ from .target.chips import Target
 from .transform.configs import FAST_MATH, is_set
 from .transform.errors import LoweringError
 from .transform.registry import LOWER, Pass, run_passes
+from .transform.sizes import assuming, row_lengths
 
 LineMap = list[Span | None]  # the source place of each line of a text
 
@@ -51,6 +53,8 @@ class Artifact:
     thread_program: TileProgram
     legalized: TileProgram
     notes: list[str] = field(default_factory=list)
+    assumed: dict[Var, int] = field(default_factory=dict)  # run-time extents the kernels take for multiples of numbers
+    _general: Artifact | None = None
     _texts: dict[str, tuple[str, LineMap]] = field(default_factory=dict)
     _cuda: Any = None
     _cubin: Any = None
@@ -85,6 +89,14 @@ class Artifact:
         if stage not in self._texts:
             self._texts[stage] = _MAKERS[stage](self)
         return self._texts[stage]
+
+    def general(self) -> Artifact:
+        """The program without assumptions on sizes: for arguments that do not fit ``assumed``, or that start at odd addresses."""
+        if not self.assumed:
+            return self
+        if self._general is None:
+            self._general = compile_program(self.program, self.target, any_size=True)
+        return self._general
 
     def decisions(self) -> list[Any]:
         """What was chosen for copies, loops and matrix operations, and why nothing better (``transform.context.Decision``)."""
@@ -231,8 +243,11 @@ _MAKERS: dict[str, Callable[[Artifact], tuple[str, LineMap]]] = {
 }
 
 
-def compile_program(program: TileProgram, target: Target, observer: Callable[[Pass, TileProgram], None] | None = None) -> Artifact:
-    """Lower a tile program for a target. Raises LoweringError, with a place, for what cannot be compiled."""
+def compile_program(program: TileProgram, target: Target, observer: Callable[[Pass, TileProgram], None] | None = None, any_size: bool = False) -> Artifact:
+    """Lower a tile program for a target. Raises LoweringError, with a place, for what cannot be compiled.
+
+    ``any_size``: nothing is assumed of run-time extents.
+    """
     incomplete = program.attrs.get("incomplete")
     if incomplete:
         raise LoweringError(f"{program.name} has no complete tile program: {incomplete}", program.span)
@@ -244,8 +259,14 @@ def compile_program(program: TileProgram, target: Target, observer: Callable[[Pa
         if observer is not None:
             observer(p, result)
 
-    lowered = run_passes(program, target, watch)
-    return Artifact(program, target, lowered, legalized[0], list(lowered.attrs.get("notes", ())))
+    with assuming({} if any_size or target.kind == "cpu" else row_lengths(program)) as assumption:
+        lowered = run_passes(program, target, watch)
+    made = Artifact(program, target, lowered, legalized[0], list(lowered.attrs.get("notes", ())))
+    if assumption.used:
+        made.assumed = dict(assumption.multiples)
+        sizes = ", ".join(f"{var.name} of {factor}" for var, factor in made.assumed.items())
+        made.notes.append(f"run-time extents are taken for multiples ({sizes}); other sizes run a version that is compiled when it is needed")
+    return made
 
 
 def outputs_of(program: TileProgram) -> list[Buffer]:

@@ -96,9 +96,14 @@ class DigitSum:
 
 
 def _split(p: Part, boundary: int) -> list[Part] | None:
-    if p.digit is None or boundary % p.weight or p.extent % (boundary // p.weight):
+    if boundary % p.weight:
         return None
     q = boundary // p.weight
+    if p.digit is None:
+        assert p.term is not None
+        return [Part(p.weight, q, None, 1, p.term % q), Part(boundary, -(-p.extent // q), None, 1, p.term // q)]
+    if p.extent % q:
+        return None
     return [Part(p.weight, q, p.digit, p.below), Part(boundary, p.extent // q, p.digit, p.below * q)]
 
 
@@ -219,12 +224,22 @@ def _covers(loop: FragmentLayout, matched: list[Part]) -> bool:
     return True
 
 
-def pulled_back(layout: FragmentLayout, indices: Sequence[Expr], variables: Sequence[Var], extents: Sequence[int | None]) -> FragmentLayout | None:
-    """The loop layout under which each thread runs the iterations whose elements of the fragment it holds.
+def pulled_back(layout: FragmentLayout, indices: Sequence[Expr], variables: Sequence[Var], extents: Sequence[int | None],
+                ranges: Ranges | None = None) -> FragmentLayout | None:
+    """The loop layout under which each thread runs the iterations whose elements of the fragment it holds; None where there is none.
 
-    Needs every variable to be an index by itself, over the whole extent of its dimension; or moved by something that is the same for
-    all iterations, over a part of it: then whether the threads are the right ones is to be asked of ``fragment_access``.
+    Every variable must decide about the element. ``ranges`` knows what else occurs in indices (an outer loop's variable, say). Where a variable is moved
+    by something, whether the threads are the right ones is to be asked of ``fragment_access``.
     """
+    if any(e is None for e in extents):
+        return None
+    whole = _of_moved_variables(layout, indices, variables, extents)
+    return whole if whole is not None or layout.is_padded() else _of_digits(layout, indices, variables, extents, ranges or Ranges())  # type: ignore[arg-type]
+
+
+def _of_moved_variables(layout: FragmentLayout, indices: Sequence[Expr], variables: Sequence[Var], extents: Sequence[int | None]) -> FragmentLayout | None:
+    """Where every variable is an index by itself, over the whole extent of its dimension; or moved by something that is the same for all iterations,
+    over a part of it."""
     where: dict[int, int] = {}
     for dim, index in enumerate(indices):
         k = _moved_variable(index, variables)
@@ -281,6 +296,52 @@ def _without_gaps(digits: list[Digit]) -> tuple[Digit, ...]:
         numbered[d] = scale
         scale *= d.extent
     return tuple(d if d.axis == THREAD else replace(d, scale=numbered[d]) for d in digits)
+
+
+def _of_digits(layout: FragmentLayout, indices: Sequence[Expr], variables: Sequence[Var], extents: Sequence[int], ranges: Ranges) -> FragmentLayout | None:
+    """Where indices are sums of variables with factors, quotients and remainders of such: a piece of a tile, or a tile in another shape."""
+    from .layout import REGISTER
+
+    plain = FragmentLayout(tuple(extents), tuple(Digit(k, e, 1, REGISTER, 1) for k, e in enumerate(extents) if e > 1))
+    loop = LoopDigits(variables, plain, ranges)
+    sums = [loop.of(i) for i in indices]
+    threads: list[Digit] = []
+    registers: list[Digit] = []
+    for d in layout.digits:
+        total = sums[d.dim]
+        value = None if total is None else total.digit(d.stride, d.extent)
+        if value is None:
+            return None
+        if d.axis == THREAD and not _decided_by_loop(d, value):
+            return None
+        for p in value.parts:
+            if p.digit is not None:
+                (threads if d.axis == THREAD else registers).append(Digit(p.digit.dim, p.extent, p.below, d.axis, d.scale * p.weight))
+    digits = _without_gaps([*threads, *registers])
+    return FragmentLayout(tuple(extents), digits, layout.replicas) if _cover(digits, extents) else None
+
+
+def _decided_by_loop(d: Digit, value: DigitSum) -> bool:
+    """Whether a digit of the thread number takes each of its values once, and only the loop's variables decide which."""
+    product = 1
+    for p in value.parts:
+        if p.digit is None:
+            return False
+        product *= p.extent
+    return not value.constant and product == d.extent and value.largest == d.extent - 1
+
+
+def _cover(digits: Sequence[Digit], extents: Sequence[int]) -> bool:
+    """Whether the digits of each dimension cover it without gaps."""
+    for dim, extent in enumerate(extents):
+        below = 1
+        for d in sorted((d for d in digits if d.dim == dim), key=lambda d: d.stride):
+            if d.stride != below:
+                return False
+            below *= d.extent
+        if below != extent:
+            return False
+    return True
 
 
 def projected(loop: FragmentLayout, indices: Sequence[Expr], variables: Sequence[Var], shape: Sequence[int], threads: int) -> FragmentLayout | None:

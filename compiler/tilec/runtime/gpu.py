@@ -13,6 +13,7 @@ from ..ir.buffer import Buffer
 from ..ir.evaluate_int import evaluate
 from ..target import chips
 from ..transform.bulk.tensor_map import TensorMap
+from ..transform.sizes import hold
 from .loading import torch_has_cuda
 from .tensor_maps import MadeMap
 
@@ -76,6 +77,7 @@ class GpuKernel:
         self.run: Callable[[Sequence[Any]], bool] = _unchecked  # launches a call like the one before; False for any other
         self._pointers = {i for i, p in enumerate(self._plan.params) if not isinstance(p, Buffer) and p.dtype == "handle"}
         self._workspaces: list[Buffer] = list(artifact.thread_program.attrs.get("workspaces", ()))
+        self._general: GpuKernel | None = None  # for sizes and addresses that the artifact's assumptions leave out
 
     def __call__(self, *arguments: Any) -> None:
         """Raises ArgumentError. A call like the one before (shapes, strides, dtypes, device, numbers) is not checked anew."""
@@ -99,6 +101,10 @@ class GpuKernel:
 
     def _made(self, arguments: Sequence[Any]) -> _Call:
         values = check_arguments(self._plan, arguments, "cuda")
+        if not self._fits(arguments, values):
+            if self._general is None:
+                self._general = GpuKernel(self._artifact.general())
+            return self._general._made(arguments)
         device = next((a.device for a in arguments if hasattr(a, "device")), self._torch.device("cuda", self._torch.cuda.current_device()))
         buffers = [p for p in (*self._plan.params, *self._workspaces) if isinstance(p, Buffer)]
         slots = (ctypes.c_uint64 * max(len(buffers), 1))()
@@ -130,7 +136,13 @@ class GpuKernel:
         described = {p: [made for wanted, made in maps.items() if wanted.buffer is p] for p in buffers}
         tensors = [_Tensor(i, place[p], arguments[i], alignment.get(i, 1), described[p]) for i, p in enumerate(self._plan.params) if isinstance(p, Buffer)]
         memory = [_Workspace(place[b], [int(evaluate(e, values)) for e in b.shape], b.dtype) for b in self._workspaces]
-        return _Call(self._torch, self._plan, arguments, device.index, launches, tensors, memory, slots)
+        return _Call(self._torch, self._plan, arguments, device.index, launches, tensors, memory, slots, bool(self._artifact.assumed))
+
+    def _fits(self, arguments: Sequence[Any], values: dict[Any, Any]) -> bool:
+        """Whether the artifact is made for arguments like these; if not, its general version is."""
+        if not self._artifact.assumed:
+            return True
+        return hold(self._artifact.assumed, values) and not any(arguments[i].data_ptr() % wanted for i, wanted in self._alignment().items())
 
     def _alignment(self) -> dict[int, int]:
         found: dict[int, int] = {}
@@ -185,9 +197,9 @@ class _Call:
     """
 
     def __init__(self, torch: Any, plan: Any, arguments: Sequence[Any], device: int, launches: list[PreparedLaunch], tensors: list[_Tensor],
-                 workspaces: list[_Workspace], slots: Any):
+                 workspaces: list[_Workspace], slots: Any, others: bool = False):
         self._torch, self._plan, self._launches, self._workspaces, self._device = torch, plan, launches, workspaces, device
-        self._slots = slots
+        self._slots, self._others = slots, others  # others: there is a version for tensors that start elsewhere
         self._empty = {t.index for t in tensors if t.empty}
         self.run = self._made(arguments, tensors)
 
@@ -215,6 +227,8 @@ class _Call:
             here = f"a{i}.is_cuda" if alone else f"a{i}.get_device() == device{i}"
             looks.append(f"a{i}.dtype is dtype{i} and a{i}.shape == shape{i} and {compact} and {here}")
             reads.append(f"p{i} = a{i}.data_ptr()")
+            if self._others and t.mask:
+                checks.append(f"    if p{i} & {t.mask}: return False")
             checks.append(f"    if p{i} & {t.mask} or not p{i}: refuse({i}, p{i}, {t.mask + 1})")
             space |= {f"point{i}_{k}": made.point_at for k, made in enumerate(t.maps)}
             if t.maps:

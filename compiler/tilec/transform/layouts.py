@@ -203,7 +203,7 @@ class Inference:
         best: tuple[Any, FragmentLayout] | None = None
         for a in accesses:
             layout = self.state.layouts.get(a.buffer)
-            found = None if layout is None else pulled_back(layout, a.indices, loop.vars, extents)
+            found = None if layout is None else pulled_back(layout, a.indices, loop.vars, extents, self._ranges(loop))
             if layout is None or found is None or not self._fits(loop, layout, found, a):
                 continue
             rank = (self._direct(loop, found, accesses), a.writes, -len(found.replicas))

@@ -9,6 +9,7 @@ from ...ir.buffer import LOCAL, Buffer
 from ...ir.build import binary, const, const_int, select
 from ...ir.expr import Binary, Cast, Const, Expr, Load, Var
 from ...ir.stmt import For, Stmt, Store
+from ..sizes import is_assumed
 from .contract import MatrixContext
 from .device import address_of, at, zero
 from .instruction import Mma
@@ -153,6 +154,8 @@ def is_multiple(e: Any, factor: int) -> bool:
         return int(e.value) % factor == 0
     if isinstance(e, Cast):
         return is_multiple(e.a, factor)
+    if isinstance(e, Var):
+        return is_assumed(e, factor)
     if isinstance(e, Binary):
         if e.op in ("add", "sub", "min", "max"):
             return is_multiple(e.a, factor) and is_multiple(e.b, factor)
