@@ -28,6 +28,7 @@ from typing import Any, TextIO
 
 OURS, PEER = "ours", "TileLang"
 SOURCES = "EXAMPLES_LATENCY_SOURCES"
+MILLISECONDS = "EXAMPLES_LATENCY_MILLISECONDS"
 SLOW = 1.25  # a ratio that the acceptance of the project does not allow
 
 
@@ -38,6 +39,7 @@ class Entry:
     file: Path
     function: str
     latency: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, list[float]] = field(default_factory=dict)  # preparing, measuring
     failure: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -68,7 +70,8 @@ class Gate:
 
     def __call__(self, call: Any, *args: Any, **kwargs: Any) -> Any:
         if self.open:
-            return self.measure(call, *args, **kwargs)
+            limit = float(os.environ.get(MILLISECONDS) or 100.0)
+            return self.measure(call, *args, **{**kwargs, "rep": min(kwargs.get("rep", 100.0), limit)} if len(args) < 2 else kwargs)
         call()
         quantiles = kwargs.get("quantiles")
         return [1.0] * len(quantiles) if quantiles and len(quantiles) > 1 else 1.0
@@ -131,6 +134,7 @@ def child(who: str, file: Path, function: str, answers: TextIO) -> None:
     """Prepares, says so, waits for a line, measures, says what."""
     import torch
 
+    sys.argv = [str(file)]
     gate, found = behind_gate(who, f"{file.parent.name}-{function}")
     if importlib.util.find_spec("fla") is None:
         stand_in_for_fla()
@@ -170,7 +174,7 @@ class Contestant:
     """The process of an entry on one of the compilers."""
 
     def __init__(self, entry: Entry, who: str, python: str, timeout: float):
-        self.entry, self.who, self.timeout = entry, who, timeout
+        self.entry, self.who, self.timeout, self.since = entry, who, timeout, time.monotonic()
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - open as long as the process
         self.process = subprocess.Popen([python, __file__, "--child", who, str(entry.file), entry.function], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.log, text=True, cwd=entry.file.parent)
@@ -185,6 +189,7 @@ class Contestant:
         finally:
             timed_out = not timer.is_alive()
             timer.cancel()
+        self.entry.seconds.setdefault(self.who, []).append(round(time.monotonic() - self.since, 1))
         if line and not line.startswith("failed "):
             return line
         self.entry.failure[self.who] = line.removeprefix("failed ") or (f"more than {self.timeout:.0f} s" if timed_out else self._last_words())
@@ -198,6 +203,7 @@ class Contestant:
         return f"exit {self.process.returncode}" + (f": {lines[-1][:300]}" if lines else "")
 
     def measure(self) -> None:
+        self.since = time.monotonic()
         try:
             assert self.process.stdin is not None
             self.process.stdin.write("go\n")
@@ -250,7 +256,7 @@ def summary(found: list[Entry]) -> str:
 
 
 def record(found: list[Entry]) -> list[dict[str, Any]]:
-    return [{"entry": e.name, "ms": e.latency, "failure": e.failure, "ratio": e.ratio} for e in found]
+    return [{"entry": e.name, "ms": e.latency, "failure": e.failure, "ratio": e.ratio, "seconds": e.seconds} for e in found]
 
 
 def take_reference(found: list[Entry], path: Path) -> None:
@@ -270,6 +276,7 @@ def main() -> int:
     parser.add_argument("--reference", type=Path, help="the --json of a run with TileLang, where there is no peer")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 4, help="processes that prepare side by side")
     parser.add_argument("--timeout", type=float, default=240.0, help="seconds for preparing, and for measuring")
+    parser.add_argument("--rep", type=float, default=100.0, help="milliseconds each entry is timed, at most")
     parser.add_argument("--limit", type=float, default=3600.0, help="seconds for everything; entries not begun by then are left out")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--sources", type=Path, help="keep the CUDA text of the kernels here (their calls take longer then)")
@@ -278,6 +285,7 @@ def main() -> int:
     if not found:
         print(f"examples_latency: no entry points under {args.tree}", file=sys.stderr)
         return 2
+    os.environ[MILLISECONDS] = str(args.rep)
     if args.sources:
         os.environ[SOURCES] = str(args.sources.resolve())
     pythons = {OURS: sys.executable, **({PEER: args.peer} if args.peer else {})}

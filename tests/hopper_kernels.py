@@ -217,3 +217,41 @@ def weights_in_shared(length, heads, dim, block_M=64, block_N=64, stages=2, thre
             T.copy(o, O[by, bx * block_M, 0])
 
     return main
+
+
+def block_sparse(M, N, K, block_M=128, block_N=128, block_K=64, stages=2, threads=128, dtype="float16"):
+    """A product that leaves out the pieces along K which a mask does not name."""
+    @T.prim_func
+    def main(A: T.Tensor((M, K), dtype), B: T.Tensor((K, N), dtype), mask: T.Tensor((M // block_M, N // block_N, K // block_K), "bool"), C: T.Tensor((M, N), "float32")):
+        with T.Kernel(N // block_N, M // block_M, threads=threads) as (bx, by):
+            a = T.alloc_shared((block_M, block_K), dtype)
+            b = T.alloc_shared((block_K, block_N), dtype)
+            c = T.alloc_fragment((block_M, block_N), "float32")
+            T.clear(c)
+            for k in T.Pipelined(K // block_K, num_stages=stages):
+                if mask[by, bx, k]:
+                    T.copy(A[by * block_M, k * block_K], a)
+                    T.copy(B[k * block_K, bx * block_N], b)
+                    T.gemm(a, b, c)
+            T.copy(c, C[by * block_M, bx * block_N])
+
+    return main
+
+
+def parts_of_tiles(M, N, K, trans_A=False, trans_B=False, stages=2, threads=128, dtype="float16"):
+    """A product whose operands are parts of larger shared tiles: of several stages, beside other rows and columns."""
+    a_shape, b_shape = (K, M) if trans_A else (M, K), (N, K) if trans_B else (K, N)
+
+    @T.prim_func
+    def main(A: T.Tensor(a_shape, dtype), B: T.Tensor(b_shape, dtype), C: T.Tensor((M, N), "float32")):
+        with T.Kernel(1, threads=threads):
+            a = T.alloc_shared((stages, a_shape[0] + 8, a_shape[1] + 64), dtype)
+            b = T.alloc_shared((b_shape[0] + 16, b_shape[1] + 64), dtype)
+            c = T.alloc_fragment((M, N), "float32")
+            T.copy(A, a[stages - 1, 8 : 8 + a_shape[0], 64 : 64 + a_shape[1]])
+            T.copy(B, b[16 : 16 + b_shape[0], 0 : b_shape[1]])
+            T.clear(c)
+            T.gemm(a[stages - 1, 8 : 8 + a_shape[0], 64 : 64 + a_shape[1]], b[16 : 16 + b_shape[0], 0 : b_shape[1]], c, transpose_A=trans_A, transpose_B=trans_B)
+            T.copy(c, C)
+
+    return main

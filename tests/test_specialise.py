@@ -161,6 +161,14 @@ def test_a_number_of_iterations_read_from_a_tensor_is_read_by_both_sides():
     assert "L[bx]" in producer and "L[bx]" in consumer and "cp.async.bulk.tensor" in producer
 
 
+def test_iterations_that_a_mask_leaves_out_count_no_stage():
+    producer, consumer = text(kernels.block_sparse(1024, 1024, 1024)).split("if (tx < 128) {")
+    for side in (producer[producer.index("for (int k"):], consumer[consumer.index("for (int k"):]):
+        asked = side.index("if (mask[")
+        assert asked < side.index("k_now") < side.index("tile_mbarrier_wait") < side.rindex("k_phase")
+    assert "tile_wgmma_wait_0" in consumer and "tile_wgmma_wait_1" not in consumer  # what the next iteration is, nobody knows
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100a"])
 def test_other_chips_are_not_touched(target):
     t = text(kernels.product(1024, 1024, 1024), target)

@@ -144,3 +144,25 @@ def test_run_time_rows():
     for rows in (1, 100, 128, 1000, 20000):
         a = torch.randn(rows, 512, device="cuda").half()
         torch.testing.assert_close(kernel(a, b), a @ b, rtol=1e-2, atol=0.1)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_iterations_left_out(stages):
+    a, b = (torch.randn(s, device="cuda").half() for s in ((512, 512), (512, 512)))
+    mask = torch.rand((4, 4, 8), device="cuda") < 0.5
+    kernel = compile(kernels.block_sparse(512, 512, 512, stages=stages), target="sm_90a")
+    c = torch.full((512, 512), torch.nan, device="cuda")
+    kernel(a, b, mask, c)
+    wide = mask.repeat_interleave(128, 0).repeat_interleave(64, 2)
+    wanted = torch.cat([(a.float() * wide[:, x]) @ b[:, 128 * x:128 * x + 128].float() for x in range(4)], 1)
+    torch.testing.assert_close(c, wanted, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("trans_A", [False, True])
+@pytest.mark.parametrize("trans_B", [False, True])
+@pytest.mark.parametrize("M, N, K", [(64, 64, 64), (64, 96, 32), (128, 128, 128)], ids=str)
+def test_parts_of_tiles(M, N, K, trans_A, trans_B):
+    a, b = torch.randn((M, K), device="cuda").half(), torch.randn((K, N), device="cuda").half()
+    c = torch.full((M, N), torch.nan, device="cuda")
+    compile(kernels.parts_of_tiles(M, N, K, trans_A, trans_B), target="sm_90a")(a.T.contiguous() if trans_A else a, b.T.contiguous() if trans_B else b, c)
+    torch.testing.assert_close(c.double(), a.double() @ b.double(), rtol=1e-3, atol=1e-2)

@@ -121,3 +121,28 @@ def test_sums_of_tiles(dtype, N, stages):
     a, s = numbers(5, 40, N), numbers(5, N)
     found = execute(program(_running_sum(40, N, 5, dtype, stages)), A=a, S=s)["C"]
     assert np.array_equal(found, np.einsum("kmn,kn->mn", a, s))
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize("kept", [(1, 1, 1, 1), (0, 1, 0, 1), (0, 0, 0, 0), (1, 0, 0, 0)], ids=str)
+def test_iterations_left_out(kept, stages):
+    a, b = numbers(64, 64), numbers(64, 64)
+    mask = np.array([[kept], [kept[::-1]]]).astype(bool).transpose(0, 1, 2).reshape(1, 2, 4)
+    made = program(kernels.block_sparse(64, 64, 64, block_M=64, block_N=32, block_K=16, stages=stages))
+    found = execute(made, A=a, B=b, mask=mask)["C"]
+    wanted = np.concatenate([sum((a[:, 16 * k:16 * k + 16] @ b[16 * k:16 * k + 16, 32 * x:32 * x + 32] for k in range(4) if mask[0, x, k]), np.zeros((64, 32), np.float32))
+                             for x in range(2)], 1)
+    assert np.array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("trans_A", [False, True])
+@pytest.mark.parametrize("trans_B", [False, True])
+@pytest.mark.parametrize("M, N, K", [(64, 64, 64), (64, 96, 32), (128, 128, 128)], ids=str)
+def test_parts_of_tiles_by_warpgroups(M, N, K, trans_A, trans_B):
+    from tilec.jit import compile
+
+    a, b = numbers(M, K), numbers(K, N)
+    artifact = compile(kernels.parts_of_tiles(M, N, K, trans_A, trans_B), target="sm_90a").artifact
+    assert "wgmma m64" in " ".join(map(str, artifact.decisions()))
+    found = execute(artifact.thread_program, A=a.T.copy() if trans_A else a, B=b.T.copy() if trans_B else b)["C"]
+    assert np.array_equal(found, a @ b)

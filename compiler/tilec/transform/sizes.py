@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 from ..ir import dtypes
 from ..ir.buffer import Buffer
-from ..ir.expr import Var
+from ..ir.build import const_int
+from ..ir.expr import Binary, Cast, Const, Var
 from ..ir.program import TileProgram
 
 _BITS = 128
@@ -62,3 +64,29 @@ def is_assumed(var: Var, factor: int) -> bool:
 
 def hold(multiples: Mapping[Var, int], values: Mapping[Var, int]) -> bool:
     return all(values.get(var, 0) % factor == 0 for var, factor in multiples.items())
+
+
+def is_multiple(e: Any, factor: int) -> bool:
+    """Whether an index is certainly a multiple of ``factor``."""
+    if isinstance(e, int):
+        return e % factor == 0
+    if isinstance(e, Const):
+        return int(e.value) % factor == 0
+    if isinstance(e, Cast):
+        return is_multiple(e.a, factor)
+    if isinstance(e, Var):
+        return is_assumed(e, factor)
+    if isinstance(e, Binary):
+        if e.op in ("add", "sub", "min", "max"):
+            return is_multiple(e.a, factor) and is_multiple(e.b, factor)
+        if e.op == "mul":
+            return is_multiple(e.a, factor) or is_multiple(e.b, factor) or _product_is_multiple(e, factor)
+        if e.op == "floormod":
+            return is_multiple(e.a, factor) and is_multiple(e.b, factor)
+    return False
+
+
+def _product_is_multiple(e: Binary, factor: int) -> bool:
+    """Both operands together: 4 * x times 2 is a multiple of 8."""
+    known = const_int(e.b)
+    return known is not None and known != 0 and factor % known == 0 and is_multiple(e.a, factor // known)

@@ -19,8 +19,8 @@ from ..ir.stmt import walk as walk_statements
 from .async_copy import async_copy_bytes, async_copy_statement
 from .context import LaunchState
 from .guard import conjuncts
-from .matrix.operands import is_multiple
 from .rewrite import map_expr, substitute
+from .sizes import is_multiple
 
 if TYPE_CHECKING:
     from .parallel import LoopLowering

@@ -12,8 +12,8 @@ from ...ir.buffer import GLOBAL, Buffer, Region, tile_axes
 from ...ir.build import const_int
 from ...ir.expr import Call, Expr
 from ...ir.stmt import TileOp
-from ..matrix.operands import is_multiple
 from ..matrix.shared import CanonicalTile, canonical_tile
+from ..sizes import is_multiple
 
 _BOX_LIMIT = 256
 _ALIGNMENT = 16  # bytes, in the tensor

@@ -8,8 +8,7 @@ from ...ir.stmt import TileOp
 from ...target.chips import Target
 from .instruction import Plan
 from .shape import MatrixShape
-from .shared import canonical_tile
-from .wgmma import GROUP, ROWS
+from .wgmma import GROUP, ROWS, starts_at_a_pattern, stored_tile
 
 
 def explained(shape: MatrixShape, chosen: Plan, threads: int, target: Target, op: TileOp) -> tuple[str, str]:
@@ -36,7 +35,9 @@ def _missed(shape: MatrixShape, threads: int, target: Target) -> str:
     if bits != 16 and shape.A.scope != FRAGMENT and not (shape.k_contiguous("A") and shape.k_contiguous("B")):
         return f"wgmma reads {shape.A.dtype} only along K: store A as [M, K] and B as [N, K] (transpose_B=True)"
     for which, operand in (("A", shape.A), ("B", shape.B)):
-        tile = canonical_tile(operand.rows, operand.cols, operand.dtype) if operand.region.buffer.is_shared() else None
+        tile = stored_tile(operand) if operand.region.buffer.is_shared() else None
         if operand.region.buffer.is_shared() and (tile is None or tile.width < 32):
             return f"wgmma needs rows of {which} of at least 32 bytes; {operand.region.buffer.name} has {operand.cols * dtypes.bits(operand.dtype) // 8}"
+        if tile is not None and not starts_at_a_pattern(operand, tile):
+            return f"the part of {operand.region.buffer.name} that is read starts at no whole group of 8 rows and {tile.panel_columns} columns"
     return "the types, extents or tiles do not fit wgmma"

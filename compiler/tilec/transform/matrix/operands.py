@@ -7,9 +7,9 @@ from typing import Any
 
 from ...ir.buffer import LOCAL, Buffer
 from ...ir.build import binary, const, const_int, select
-from ...ir.expr import Binary, Cast, Const, Expr, Load, Var
+from ...ir.expr import Expr, Load, Var
 from ...ir.stmt import For, Stmt, Store
-from ..sizes import is_assumed
+from ..sizes import is_multiple
 from .contract import MatrixContext
 from .device import address_of, at, zero
 from .instruction import Mma
@@ -144,29 +144,3 @@ def operand_registers(which: str, shape: MatrixShape, mma: Mma, grid: WarpGrid) 
     )
     buffer = (shape.A if which == "A" else shape.B).region.buffer
     return Buffer(f"{buffer.name}_registers", (const(outer // tile * each),), buffer.dtype, LOCAL, shape.op.span)
-
-
-def is_multiple(e: Any, factor: int) -> bool:
-    """Whether an index is certainly a multiple of ``factor``."""
-    if isinstance(e, int):
-        return e % factor == 0
-    if isinstance(e, Const):
-        return int(e.value) % factor == 0
-    if isinstance(e, Cast):
-        return is_multiple(e.a, factor)
-    if isinstance(e, Var):
-        return is_assumed(e, factor)
-    if isinstance(e, Binary):
-        if e.op in ("add", "sub", "min", "max"):
-            return is_multiple(e.a, factor) and is_multiple(e.b, factor)
-        if e.op == "mul":
-            return is_multiple(e.a, factor) or is_multiple(e.b, factor) or _product_is_multiple(e, factor)
-        if e.op == "floormod":
-            return is_multiple(e.a, factor) and is_multiple(e.b, factor)
-    return False
-
-
-def _product_is_multiple(e: Binary, factor: int) -> bool:
-    """Both operands together: 4 * x times 2 is a multiple of 8."""
-    known = const_int(e.b)
-    return known is not None and known != 0 and factor % known == 0 and is_multiple(e.a, factor // known)

@@ -94,12 +94,12 @@ def required_shared_layout(op: TileOp, which: str, threads: int, target: Target)
 
     mma.sync reads any storage that keeps 16 aligned bytes of a row together.
     """
-    from .wgmma import select_wgmma
+    from .wgmma import select_wgmma, stored_tile
 
     shape = matrix_shape(op)
     operand = shape.A if which == "A" else shape.B
     if operand.region.buffer.is_shared() and select_wgmma(shape, threads, target) is not None:
-        return canonical_tile(operand.rows, operand.cols, operand.dtype)
+        return stored_tile(operand)
     if shape.C.scope != TMEM or not operand.region.buffer.is_shared():
         return None
     extents = operand.region.buffer.static_shape()

@@ -10,11 +10,11 @@ from ...ir.build import binary, cast, const, const_int, const_value, lift
 from ...ir.expr import Expr, Var
 from ...ir.stmt import If, Let, Stmt
 from ...target.chips import Target
+from ..sizes import is_multiple
 from .barrier_functions import FENCE_PROXY_ASYNC, SYNC_THREADS
 from .barriers import barrier_address, wait_implicitly
 from .contract import MatrixContext
 from .device import address_of
-from .operands import is_multiple
 from .problem import MatrixProblem
 from .shape import MatrixShape
 from .shared import LAYOUT_TYPE, CanonicalTile, required_shared_layout

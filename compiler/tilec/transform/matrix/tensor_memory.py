@@ -15,10 +15,10 @@ from ...ir.build import binary, cast, const, const_int
 from ...ir.expr import Expr, Load, Var
 from ...ir.stmt import For, If, Let, Stmt, TileOp
 from ...source.span import Span
+from ..sizes import is_multiple
 from .barrier_functions import SYNC_THREADS
 from .contract import MatrixContext
 from .device import DeviceFunction, address_of, at
-from .operands import is_multiple
 from .partition import WARP
 from .problem import MatrixProblem
 from .tcgen05_functions import ALLOC, DEALLOC, FENCE_AFTER_SYNC, FENCE_BEFORE_SYNC, load, load_half, store

@@ -16,6 +16,7 @@ from ...ir.expr import Expr, Var
 from ...ir.stmt import Let, Stmt, TileOp
 from ...source.span import Span
 from ...target.chips import Target
+from ..sizes import is_multiple
 from .barrier_functions import FENCE_PROXY_ASYNC
 from .contract import MatrixContext
 from .device import address_of, at
@@ -83,7 +84,8 @@ def select_wgmma(shape: MatrixShape, threads: int, target: Target) -> Wgmma | No
 
 
 def _readable(which: str, shape: MatrixShape, bits: int) -> bool:
-    """Shared tiles are read whole, in a canonical layout; only 16-bit elements may run along M or N. A may be a whole fragment."""
+    """Shared tiles are read in a canonical layout, from whole groups of eight rows and whole panels on; only 16-bit elements may run along M or N.
+    A may be a whole fragment."""
     operand = shape.A if which == "A" else shape.B
     if operand.scope == FRAGMENT:
         return which == "A" and bits == 16 and operand.region.is_whole() and not operand.transposed
@@ -91,17 +93,20 @@ def _readable(which: str, shape: MatrixShape, bits: int) -> bool:
         return False
     if bits != 16 and not shape.k_contiguous(which):
         return False
-    tile = _tile(operand)
-    return tile is not None and tile.width in _LAYOUT_TYPE and _is_whole(operand)
+    tile = stored_tile(operand)
+    return tile is not None and tile.width in _LAYOUT_TYPE and starts_at_a_pattern(operand, tile)
 
 
-def _is_whole(operand: Operand) -> bool:
-    extents = operand.region.buffer.shape[-2:]
-    return all(const_int(m) == 0 for m in operand.region.mins[-2:]) and [const_int(e) for e in extents] == [operand.rows, operand.cols]
+def starts_at_a_pattern(operand: Operand, tile: CanonicalTile) -> bool:
+    """Whether the pattern of the tile's XOR begins where the region does. Of a tile of one panel, a part of its columns may be read."""
+    row, column = operand.region.mins[-2:]
+    return is_multiple(row, 8) and is_multiple(column, tile.panel_columns)
 
 
-def _tile(operand: Operand) -> CanonicalTile | None:
-    return canonical_tile(operand.rows, operand.cols, operand.dtype)
+def stored_tile(operand: Operand) -> CanonicalTile | None:
+    """How the shared tile is stored that the operand is a region of."""
+    rows, columns = (const_int(e) for e in operand.region.buffer.shape[-2:])
+    return None if rows is None or columns is None else canonical_tile(rows, columns, operand.dtype)
 
 
 def _shared_out(shape: MatrixShape, groups: int, types: tuple[str, str, str, int]) -> Wgmma | None:
@@ -121,7 +126,7 @@ def _shared_out(shape: MatrixShape, groups: int, types: tuple[str, str, str, int
 
 def _instruction_width(shape: MatrixShape, columns: int, groups: int, types: tuple[str, str, str, int]) -> int | None:
     """The widest instruction that divides a group's columns; pieces of a B that runs along N start at whole panels."""
-    tile = _tile(shape.B)
+    tile = stored_tile(shape.B)
     assert tile is not None
     panel = 1 if shape.k_contiguous("B") else tile.panel_columns
     if columns % 8 or (groups > 1 and columns % max(panel, 8)):
@@ -240,10 +245,11 @@ def _of_rank(layout: FragmentLayout, operand: Operand) -> FragmentLayout:
 def _descriptor(which: str, shape: MatrixShape, outer: Expr, lets: list[Stmt]) -> tuple[CanonicalTile, Expr]:
     """The tile, and the element offset from its start to what this warpgroup reads first."""
     operand = shape.A if which == "A" else shape.B
-    tile = _tile(operand)
+    tile = stored_tile(operand)
     assert tile is not None
     row, column = (outer, const(0)) if shape.k_contiguous(which) else (const(0), outer)
-    return tile, tile.place(row, column)
+    first, start = operand.region.mins[-2:]
+    return tile, tile.place(first + row, start + column)
 
 
 def _bound(tile: CanonicalTile, ctx: MatrixContext, operand: Operand, lets: list[Stmt], span: object, name: str, offset: Expr, k_contiguous: bool) -> Var:
@@ -285,7 +291,7 @@ def _multiply(shape: MatrixShape, w: Wgmma, ctx: MatrixContext, a: Var | None, b
 def _units(shape: MatrixShape, which: str, outer: int, k: int) -> Expr:
     """What is added to a descriptor to move within the tile: 16-byte units of its address field."""
     operand = shape.A if which == "A" else shape.B
-    tile = _tile(operand)
+    tile = stored_tile(operand)
     assert tile is not None
     row, column = (outer, k) if shape.k_contiguous(which) else (k, outer)
     return const(tile.place(row, column) * tile.bits // 8 >> 4, "uint64")

@@ -11,6 +11,7 @@ from ...ir.stmt import walk as walk_statements
 from ...target.chips import Target
 from ..ahead import accesses, at_stage
 from ..rewrite import map_children, substitute_body
+from .guarded import guard_of, under_guard
 from .plan import LaunchPlan, LoopPlan
 from .rings import Place, Ring, Single, release, wait
 from .rotate import hoisted, rotation
@@ -64,6 +65,8 @@ class Consumer:
     def _starting_from_zero(self, s: For, before: list[Stmt]) -> Body:
         """Clears right before a loop that only adds to what they clear are left out: the first iteration starts from zero."""
         body = s.body
+        if guard_of(s) is not None:  # the first iteration may be left out
+            return body
         k = len(before) - 1
         while (const_int(s.extent) or 0) > 0 and k >= 0 and (isinstance(before[k], Alloc) or _is_clear(before[k])):
             clear = before[k]
@@ -82,7 +85,7 @@ class Consumer:
     def _pipelined(self, s: For, statements: Body) -> list[Stmt]:
         allocations, body = self._left(s, self.plan.loops[id(s)], statements)
         starts = [starts_wgmma(x, self.threads, self.target) for x in body.statements]
-        split = rotation(body.statements, starts)
+        split = rotation(body.statements, starts) if guard_of(s) is None else None
         if split is not None and not self._holds_two(s, body, split):
             split = None
         return [*allocations, *(self._plain(s, body) if split is None else self._rotated(s, body, split))]
@@ -100,10 +103,10 @@ class Consumer:
 
     def _plain(self, s: For, body: LoopBody) -> list[Stmt]:
         place = self.places[id(s)]
-        # With one stage the next iteration's tile arrives only once this one's is given back.
-        carries = place.stages > 1
+        # With one stage the next iteration's tile arrives only once this one's is given back; where iterations are left out, which one is next is not known.
+        carries = place.stages > 1 and guard_of(s) is None
         scheduled, left = self._sequence(s, body, [(i, place) for i in range(len(body.statements))], {place: s.var}).run(carries)
-        loop = replace(s, kind="serial", attrs={}, body=(*place.enter(), *scheduled, *place.advance()))
+        loop = replace(s, kind="serial", attrs={}, body=under_guard(s, (*place.enter(), *scheduled, *place.advance())))
         return [loop, *self._drain(s, left, place.latest())]
 
     def _holds_two(self, s: For, body: LoopBody, split: int) -> bool:

@@ -13,6 +13,7 @@ from ..context import LaunchState, PassContext
 from .balance import counted_down
 from .consumer import Consumer
 from .depth import deepen
+from .guarded import guarded_loops
 from .persistent import order_of, stays, tile_loop
 from .plan import WARP, WARPGROUP, LaunchPlan, is_nested, plan_launch, written_buffers
 from .producer import NotSeparable, Producer
@@ -44,7 +45,7 @@ def specialise_warps(program: TileProgram, ctx: PassContext) -> TileProgram:
 def _launch(s: Launch, state: LaunchState, ctx: PassContext) -> Launch:
     plain = s
     if any(isinstance(x, For) and x.kind == "pipelined" for x in walk_statements(s.body)):
-        plain = replace(s, body=UniformConditions(s, state.thread_vars).body(s.body))
+        plain = replace(s, body=guarded_loops(UniformConditions(s, state.thread_vars).body(s.body)))
     plan = plan_launch(plain, state, ctx)
     if not plan.loops:
         return s

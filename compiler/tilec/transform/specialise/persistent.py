@@ -16,6 +16,7 @@ from ...ir.stmt import walk as walk_statements
 from ...target.chips import Target
 from ..matrix.device import function
 from ..rewrite import substitute
+from .guarded import guard_of
 from .plan import LaunchPlan
 
 PANEL = 16  # lines of blocks that share operands in the L2 cache
@@ -40,7 +41,7 @@ def stays(s: Launch, plan: LaunchPlan, shared_bytes: int, blocks: int, target: T
     for found in plan.loops.values():
         if not _outside_conditions(s.body, found.loop):
             return "the pipelined loop is under a condition"
-        for e in (found.loop.start, found.loop.extent):
+        for e in (found.loop.start, found.loop.extent, guard_of(found.loop) or const(True)):
             if any(isinstance(x, Load) or x in s.block_vars for x in walk_expr(substitute(e, values))):
                 return "blocks have different amounts of work; the hardware balances them"
     return ""

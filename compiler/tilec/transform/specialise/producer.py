@@ -9,6 +9,7 @@ from ...ir.expr import Call, Expr, Load, Unknown, Var
 from ...ir.expr import walk as walk_expr
 from ...ir.stmt import Body, For, If, Let, Stmt, While, expressions
 from ...ir.stmt import walk as walk_statements
+from .guarded import guard_of, under_guard
 from .plan import LaunchPlan
 from .rings import Place, Ring, Single, fill, wait
 
@@ -56,6 +57,9 @@ class Producer:
         plan, place = self.plan.loops[id(s)], self.places[id(s)]
         self._require(s, "the number of iterations")
         self.known.add(s.var)
+        guard = guard_of(s)
+        if guard is not None and not self._knows(guard):
+            raise NotSeparable("which iterations run depends on what other threads compute")
         body: list[Stmt] = [*place.enter()]
         for ring in self.rings[id(s)]:
             for op in ring.group.copies:
@@ -63,7 +67,7 @@ class Producer:
             body.append(wait(ring.empty, place.now, binary("bitxor", place.parity, const(1)), plan.loop.span))
             body.append(fill(ring.group.copies, ring.full, place.now, ring.tiles, plan.loop.span))
         body += place.advance()
-        return replace(s, kind="serial", body=tuple(body), attrs={})
+        return replace(s, kind="serial", body=under_guard(s, tuple(body)), attrs={})
 
     def _require(self, s: Stmt, what: str) -> None:
         if not all(self._knows(e) for e in expressions(s)):
