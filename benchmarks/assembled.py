@@ -28,7 +28,7 @@ Key = tuple[str, str, int, str]  # script, kernel, number, chip
 
 
 # -- capturing ----------------------------------------------------------------------------------------------------------------------
-def capture(script: Path, tree: Path, folder: Path, chips: list[str], peer: str | None) -> str:
+def capture(script: Path, folder: Path, chips: list[str], peer: str | None) -> str:
     """Runs one file; why it failed as a whole, or nothing."""
     environment = {**os.environ, "CAPTURE_OUT": str(folder), "CAPTURE_ARCH": chips[0], "CAPTURE_MORE": ",".join(chips[1:])}
     search = [str(ROOT / "benchmarks")]
@@ -38,7 +38,7 @@ def capture(script: Path, tree: Path, folder: Path, chips: list[str], peer: str 
     else:
         command = [peer, "-P", "-m", "pytest"]  # -P: not the tree's own package, which is not built
     command += [str(script), "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "capture_kernels", "--noconftest", "-o", "addopts=", f"--rootdir={script.parent}"]
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [*search, os.environ.get("CAPTURE_PATH")]))
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [*search, os.environ.get("CAPTURE_PATH")]))  # e.g. einops, which some tests import
     try:
         done = subprocess.run(command, cwd=script.parent, capture_output=True, text=True, timeout=CAPTURE_SECONDS, env=environment, check=False)
     except subprocess.TimeoutExpired:
@@ -49,7 +49,7 @@ def capture(script: Path, tree: Path, folder: Path, chips: list[str], peer: str 
 
 
 def scripts_of(tree: Path, patterns: list[str], match: str) -> list[Path]:
-    found = [OWN] + [f for p in patterns for f in sorted(tree.glob(p)) if "unit" not in f.parts]
+    found = [OWN] + [f for p in patterns for f in sorted(tree.glob(p))]
     return [f for f in found if match in str(f)]
 
 
@@ -184,29 +184,32 @@ def main() -> int:
 
 
 def run(args: argparse.Namespace, folder: Path) -> int:
-    chips, more = args.chips.split(","), [c for c in args.more.split(",") if c]
     scripts = scripts_of(args.tree.resolve(), args.files.split(","), args.match)
+    chips, more = args.chips.split(","), [c for c in args.more.split(",") if c]
     rows: dict[Key, dict[str, dict[str, Any] | None]] = {}
-    for side, python in (("ours", None), ("peer", args.peer)):
-        if side == "peer" and not args.peer:
-            continue
-        place = folder / side
-        place.mkdir(parents=True, exist_ok=True)
-        done = {e["script"] for e in entries(place)}
-        wanted = chips + (more if side == "ours" else [])
-        with ThreadPoolExecutor(args.jobs) as pool:
-            todo = [s for s in scripts if s.name not in done]
-            for script, failure in zip(todo, pool.map(lambda s: capture(s, args.tree, place, wanted, python), todo)):
-                if failure:
-                    print(f"{script.name} ({side}): {failure}", file=sys.stderr)
-            includes = peer_includes(args.peer) if side == "peer" else None
-            found = [e for e in entries(place) if any(e["script"] == s.name for s in scripts) and e["arch"] in wanted]
-            for entry, result in zip(found, pool.map(lambda e: assemble(place, e, includes), found)):
-                rows.setdefault(key_of(entry), {"ours": None, "peer": None})[side] = result
+    for side, python in (("ours", None), *([("peer", args.peer)] if args.peer else [])):
+        wanted = chips + (more if python is None else [])
+        for key, result in one_side(folder / side, scripts, wanted, python, args.jobs).items():
+            rows.setdefault(key, {"ours": None, "peer": None})[side] = result
     bad = report(rows, bool(args.peer))
     if args.json:
         args.json.write_text(json.dumps([{"script": k[0], "kernel": k[1], "number": k[2], "chip": k[3], **row} for k, row in rows.items()], indent=1))
     return 1 if bad else 0
+
+
+def one_side(place: Path, scripts: list[Path], chips: list[str], python: str | None, jobs: int) -> dict[Key, dict[str, Any]]:
+    """Captures and assembles with one compiler; ``python`` is TileLang's, None for this one."""
+    place.mkdir(parents=True, exist_ok=True)
+    done = {e["script"] for e in entries(place)}
+    todo = [s for s in scripts if s.name not in done]
+    with ThreadPoolExecutor(jobs) as pool:
+        for script, failure in zip(todo, pool.map(lambda s: capture(s, place, chips, python), todo)):
+            if failure:
+                print(f"{script.name}: {failure}", file=sys.stderr)
+        includes = peer_includes(python) if python is not None else None
+        names = {s.name for s in scripts}
+        found = [e for e in entries(place) if e["script"] in names and e["arch"] in chips]
+        return {key_of(e): r for e, r in zip(found, pool.map(lambda e: assemble(place, e, includes), found))}
 
 
 if __name__ == "__main__":

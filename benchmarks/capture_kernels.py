@@ -3,11 +3,14 @@
     python [-m tilec] -m pytest FILE -p capture_kernels        CAPTURE_OUT=FOLDER CAPTURE_ARCH=sm_90a
 
 It serves both compilers: TileLang's own, and this one where ``tilelang`` is served by tilec. The chip of CAPTURE_ARCH is what the test
-sees as its GPU; CAPTURE_MORE names further chips that the same programs are lowered for. Tensors on it have shapes and no values; a call of a kernel gives its outputs, uncomputed, and every comparison holds. The texts
-go to FOLDER with one line of ``index.jsonl`` for each kernel and chip (``error`` in place of ``file`` where it was refused).
+sees as its GPU; CAPTURE_MORE names further chips that the same programs are lowered for. Tensors on it have shapes and no values; a
+call of a kernel gives its outputs, uncomputed, and every comparison holds. The texts go to FOLDER with one line of ``index.jsonl`` for
+each kernel and chip (``error`` in place of ``file`` where it was refused). Tests that stop early are told in ``stopped.jsonl``.
 """
 from __future__ import annotations
 
+import importlib.abc
+import importlib.machinery
 import json
 import os
 import sys
@@ -15,6 +18,7 @@ import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -91,23 +95,53 @@ def fake_gpu(capability: tuple[int, int]) -> None:
     torch.set_default_device = lambda device: default("meta" if _is_cuda(device) else device)
 
 
+_REFERENCES = ("flash_attn", "fla", "flash_mla", "deep_gemm", "bitsandbytes", "vllm")  # packages that tests compare with
+
+
+class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Packages that only references need, where they are not installed: every name in them is something that can be called."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name.partition(".")[0] not in _REFERENCES:
+            return None
+        frame = sys._getframe(1)
+        while "importlib" in frame.f_code.co_filename and frame.f_back is not None:
+            frame = frame.f_back
+        if "site-packages" in frame.f_code.co_filename:  # torch asks what is there
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: Any) -> Any:
+        module = types.ModuleType(spec.name)
+        module.__dict__["__getattr__"] = lambda name: MagicMock(name=name) if not name.startswith("__") else _absent(name)
+        return module
+
+    def exec_module(self, module: Any) -> None:
+        pass
+
+
+def _absent(name: str) -> Any:
+    raise AttributeError(name)
+
+
 # -- what is kept -----------------------------------------------------------------------------------------------------------------
 class Record:
     """The folder of texts and its index."""
 
-    def __init__(self, folder: Path, script: str):
-        self.folder, self.script, self.test = folder, script, ""
+    def __init__(self, folder: Path):
+        self.folder, self.script, self.test = folder, "", ""
         self._counts: dict[str, int] = {}
         self._seen: set[tuple[str, ...]] = set()
         folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, kernel: str, results: dict[str, dict[str, Any]]) -> None:
         """``results`` by chip: ``text`` and flags, or ``error``. The same text again is not kept."""
-        same = tuple(f"{arch}:{r.get('text') or r.get('error')}" for arch, r in results.items())
-        if (kernel, *same) in self._seen:
+        same = (self.script, kernel, *(f"{arch}:{r.get('text') or r.get('error')}" for arch, r in results.items()))
+        if same in self._seen:
             return
-        self._seen.add((kernel, *same))
-        number = self._counts[kernel] = self._counts.get(kernel, -1) + 1
+        self._seen.add(same)
+        name = f"{self.script}:{kernel}"
+        number = self._counts[name] = self._counts.get(name, -1) + 1
         with (self.folder / "index.jsonl").open("a", encoding="utf-8") as index:
             for arch, result in results.items():
                 entry = {"script": self.script, "test": self.test, "kernel": kernel, "number": number, "arch": arch}
@@ -136,9 +170,11 @@ def _message(error: BaseException) -> str:
 def hook_ours(record: Record) -> None:
     from tilec.jit import autotune, kernel, profiler, targets
     from tilec.jit.errors import CompileError
+    from tilec.served.hook import Finder
     from tilec.target import chips
     from tilec.transform.configs import FAST_MATH, is_set
 
+    next(f for f in sys.meta_path if isinstance(f, Finder))._names.add("tvm")  # as where no TVM is installed
     chip = chips.find(architectures()[0])
     targets.capability = lambda: capability_of(chip.name)
     targets._has_gpu = lambda: True
@@ -300,15 +336,25 @@ def pytest_configure(config: Any) -> None:
     os.environ["TILELANG_DEFAULT_TARGET"] = json.dumps({"kind": "cuda", "arch": architectures()[0]})
     os.environ["TILELANG_DISABLE_CACHE"] = "1"
     fake_gpu(capability_of(architectures()[0]))
-    script = next((a for a in config.args if a.endswith(".py")), "script.py")
-    config._captured = Record(Path(os.environ["CAPTURE_OUT"]), Path(script).name)
+    sys.meta_path.append(_StandIns())  # asked last
+    config._captured = Record(Path(os.environ["CAPTURE_OUT"]))
     (hook_ours if "tilec" in sys.modules else hook_peer)(config._captured)
     config._no_memory = _NoMemory()
     config._no_memory.__enter__()
 
 
+def pytest_pycollect_makemodule(module_path: Any, parent: Any) -> None:
+    """Files of several folders in one process: each imports the modules of its own folder, whatever their names."""
+    folder = os.path.realpath(module_path.parent)
+    for name, module in list(sys.modules.items()):
+        origin = getattr(module, "__file__", None)
+        if origin and "." not in name and "examples" in origin and os.path.dirname(os.path.realpath(origin)) != folder and "site-packages" not in origin:
+            del sys.modules[name]
+    sys.path.insert(0, folder)
+
+
 def pytest_runtest_setup(item: Any) -> None:
-    item.config._captured.test = item.name
+    item.config._captured.script, item.config._captured.test = item.path.name, item.name
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -317,5 +363,6 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
     outcome = yield
     report = outcome.get_result()
     if report.when == "call" and report.failed:
+        line = {"script": item.config._captured.script, "test": item.name, "why": _message(call.excinfo.value), "where": str(call.excinfo.traceback[-1])}
         with (item.config._captured.folder / "stopped.jsonl").open("a", encoding="utf-8") as out:
-            out.write(json.dumps({"script": item.config._captured.script, "test": item.name, "why": _message(call.excinfo.value), "where": str(call.excinfo.traceback[-1])}) + "\n")
+            out.write(json.dumps(line) + "\n")

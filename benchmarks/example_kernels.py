@@ -9,7 +9,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from compile_time import PROGRAMS, _load  # noqa: E402
+from compile_time import PROGRAMS, _load
 
 
 @pytest.mark.parametrize("name", [*PROGRAMS, "quickstart_eager"])

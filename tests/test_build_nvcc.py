@@ -49,6 +49,27 @@ def test_a_rejected_source_is_told_in_one_line():
     assert "\n" not in str(caught.value)
 
 
+def test_a_kernel_that_spills_for_the_sake_of_more_blocks_is_compiled_again(monkeypatch):
+    asked = []
+
+    def ptxas(registers, spilled):
+        return (b"made", f"Compiling entry function 'k'\n 0 bytes stack frame, {spilled} bytes spill stores, 0 bytes spill loads\nUsed {registers} registers")
+
+    def run(tool, source, *rest):
+        asked.append(source)
+        return ptxas(212, 0) if ", 1)" in source else ptxas(255 if "big" in source else 168, 0 if "small" in source else 8)
+
+    monkeypatch.setattr(nvcc, "find_nvcc", lambda: "/somewhere/nvcc")
+    monkeypatch.setattr(nvcc, "_run", run)
+    text = "__global__ void __launch_bounds__({}) k() {{ {} }}"
+    assert compile_source(text.format("128", ""), find("sm_80")).resources["k"] == nvcc.Resources(212, 0, 0, 0)
+    assert len(asked) == 2
+    for bounds, body in (("128", "small"), ("128", "big"), ("512", ""), ("128, 2", "")):  # nothing spilled, or nothing to be had, or the user's own number
+        asked.clear()
+        compile_source(text.format(bounds, body), find("sm_80"))
+        assert len(asked) == 1
+
+
 def _fake(tmp_path, monkeypatch, script: str) -> None:
     program = tmp_path / "nvcc"
     program.write_text("#!/bin/sh\n" + script)

@@ -60,7 +60,32 @@ def can_compile(target: Target) -> bool:
 
 
 def compile_source(source: str, target: Target, kind: str = "cubin", fast_math: bool = False) -> Compiled:
-    """Compile CUDA text to a ``cubin`` or ``ptx``, from the cache where it is there; by NVRTC, or else by nvcc. Raises ToolkitError."""
+    """Compile CUDA text to a ``cubin`` or ``ptx``, from the cache where it is there; by NVRTC, or else by nvcc. Raises ToolkitError.
+
+    ptxas spills a few registers where one block more then fits on a multiprocessor; a kernel that spills is compiled again for at
+    least one block, which lets it have them, and the better of the two is taken.
+    """
+    made = _compiled(source, target, kind, fast_math)
+    if kind != "cubin" or not _could_have_more(source, made):
+        return made
+    return min(made, _compiled(_BOUNDS.sub(r"__launch_bounds__(\1, 1)", source), target, kind, fast_math), key=_spilled)
+
+
+_BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")  # without the least number of blocks
+_REGISTERS = 65536  # of a multiprocessor; a thread has 255 at most
+
+
+def _could_have_more(source: str, made: Compiled) -> bool:
+    """Whether a kernel spills with fewer registers than its threads could have."""
+    threads = max(map(int, _BOUNDS.findall(source)), default=0)
+    return threads > 0 and any(r.spill_bytes and r.registers < min(255, _REGISTERS // threads // 8 * 8) for r in made.resources.values())
+
+
+def _spilled(made: Compiled) -> int:
+    return sum(r.spill_bytes for r in made.resources.values())
+
+
+def _compiled(source: str, target: Target, kind: str, fast_math: bool) -> Compiled:
     library = nvrtc.find(target) if nvrtc.takes(source) else None
     tool = find_nvcc()
     if library is None and tool is None:
