@@ -187,7 +187,7 @@ def hook_ours(record: Record) -> None:
             artifact = lowered(program, target)
             module = artifact.cuda()
         except (CompileError, kernel.LoweringError) as error:
-            return None, {"error": _message(error), "diagnostic": True}
+            return None, {"error": _message(kernel.CompileError(kernel.with_place(str(error), getattr(error, "span", None)))), "diagnostic": True}
         except Exception as error:  # a fault of the compiler, shown as one
             return None, {"error": f"{type(error).__name__}: {_message(error)}"}
         shared = max((k.shared_bytes for k in module.kernels if isinstance(k.shared_bytes, int)), default=0)

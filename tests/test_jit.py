@@ -217,3 +217,26 @@ def test_a_script_that_imports_tilelang_runs():
 def test_a_missing_script_is_told():
     done = run_script("no_such_script.py")
     assert done.returncode == 2 and "there is no file no_such_script.py" in done.stderr
+
+
+def _adder(amount):
+    @T.macro
+    def shifted(A, B, i):
+        B[i] = A[i] + amount
+
+    return shifted
+
+
+def test_a_function_called_inside_a_kernel_makes_a_macro():
+    @jit(out_idx=[-1], target="llvm")
+    def shift(n, amount):
+        @T.prim_func
+        def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+            with T.Kernel(1, threads=32):
+                for i in T.serial(n):
+                    _adder(amount)(A, B, i)
+
+        return main
+
+    given = torch.arange(8.0)
+    assert torch.equal(shift(8, 3)(given), given + 3)

@@ -33,6 +33,8 @@ def kernel(ev: Evaluator, b: Bound) -> Any:
     if b["cluster_dims"] is not None:
         attrs["cluster_dims"] = b["cluster_dims"]
         _check_cluster(ev, b)
+    if isinstance(b["prelude"], str) and not is_unknown(b["prelude"]):
+        attrs["imported"] = [b["prelude"]]
     if b["is_cpu"] is not None:
         attrs["is_cpu"] = b["is_cpu"]
     spans = tuple(ev.span(n) for n in b["blocks_nodes"] if n is not None)
