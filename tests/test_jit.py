@@ -199,6 +199,7 @@ def test_tuning_takes_the_fastest_configuration_that_is_right():
 
 def test_a_profiler_compares_and_times():
     profiler = matmul(64, 64, 64).get_profiler()
+    assert profiler.func is profiler.kernel
     profiler.assert_allclose(lambda a, b: a.float() @ b.float(), rtol=1e-2, atol=1e-2)
     with pytest.raises(AssertionError, match="elements differ"):
         profiler.assert_allclose(lambda a, b: a.float() @ b.float() + 1)

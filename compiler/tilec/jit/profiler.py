@@ -128,6 +128,11 @@ class Profiler:
         call = func or self.kernel
         return do_bench(lambda: call(*inputs), warmup, rep, n_warmup, n_repeat, quantiles, backend=backend, return_mode=return_mode)
 
+    @property
+    def func(self) -> Any:
+        """What is called: ``profiler.do_bench(profiler.func)``."""
+        return self.kernel
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.kernel(*args, **kwargs)
 
