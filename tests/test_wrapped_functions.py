@@ -76,3 +76,33 @@ def test_a_macro_made_inside_a_kernel():
     a = torch.ones(32)
     compile(main, target="cpu")(a)
     assert a.tolist() == [float(len("doubledoubleTwice as much."))] * 32
+
+
+@jit
+def reduced(operation, policy, n: int = 32):
+    @T.prim_func
+    def main(A: T.Tensor((n, n), "int32"), B: T.Tensor((n,), "int32")):
+        with T.Kernel(1, threads=32):
+            a = T.alloc_fragment((n, n), "int32")
+            b = T.alloc_fragment((n,), "int32")
+            T.copy(A, a)
+            operation(a, b)
+            T.copy(b, B)
+
+    return main
+
+
+def test_names_of_the_language_are_arguments():
+    """They have every attribute and every item a name can have, and are no tensors and no sequences for it."""
+    a, b = torch.arange(32 * 32, dtype=torch.int32).reshape(32, 32), torch.zeros(32, dtype=torch.int32)
+    reduced.options["target"] = "cpu"
+    for operation, combine in ((T.reduce_max, torch.maximum), (T.reduce_bitand, torch.bitwise_and)):
+        reduced(operation, T.GemmWarpPolicy.FullRow)(a, b)
+        expected = a[:, 0]
+        for column in range(1, 32):
+            expected = combine(expected, a[:, column])
+        assert torch.equal(b, expected)
+    assert reduced(T.reduce_max, T.GemmWarpPolicy.FullRow) is reduced(T.reduce_max, T.GemmWarpPolicy.FullRow)
+    assert not hasattr(T.reduce_max, "shape") and hasattr(T.GemmWarpPolicy, "FullRow")
+    with pytest.raises(TypeError):
+        iter(T.reduce_max)

@@ -166,7 +166,7 @@ class TunedFunction:
         tuner = AutoTuner(lambda **config: self.function.compile(*args, **{**kwargs, **config}), configs).set_profile_args(**self._profile)
         if self.function.lazy:
             return tuner.run()
-        kernel_inputs = [a for a in (*args, *kwargs.values()) if hasattr(a, "data_ptr")]
+        kernel_inputs = [a for a in (*args, *kwargs.values()) if hasattr(type(a), "data_ptr")]
         if not kernel_inputs:  # compiled without arguments: random ones are measured with
             return tuner.run()
         with set_autotune_inputs(*kernel_inputs):

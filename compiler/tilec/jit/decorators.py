@@ -119,7 +119,7 @@ def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _part(value: Any) -> Any:
-    if hasattr(value, "data_ptr"):
+    if hasattr(type(value), "data_ptr"):  # names of the language have every attribute
         return ("tensor", tuple(value.shape), value.stride(), value.dtype, value.device)
     if isinstance(value, (list, tuple)):
         return (type(value).__name__, *map(_part, value))

@@ -48,9 +48,11 @@ class Name:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return host_call(self._api, args, kwargs)
 
+    __iter__ = None  # an index makes a type, it does not count
+
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)
+        if (name.startswith("__") and name.endswith("__")) or self._api.name[:1].islower():  # functions have no members
+            raise AttributeError(f"T.{self._api.name} has no attribute {name!r}")
         return Name(Api(f"{self._api.module}.{self._api.name}", name))
 
     def __getitem__(self, index: Any) -> Any:
