@@ -194,6 +194,7 @@ UNDERLINED: dict[str, list[str]] = {
     "use-before-alloc": ["s"],
     "variable-scope": ["v"],
     "view-strides": ["(64,)"],
+    "warp-reduce": ["T.warp_reduce_sum(X[tx])"],
     "wgmma-partition": ["T.gemm(a, b, c)"],
     "wgmma-shape": ["T.wgmma_gemm(a, b, c)"],
     "wgmma-wait": ["T.wgmma_gemm(a, b, c)"],

@@ -104,8 +104,28 @@ BINARY = {
 }
 
 
+_EXACT = ("add", "sub", "mul", "div", "lt", "le", "gt", "ge", "eq", "ne")
+_EXACT_OPS: dict[str, Any] = {}
+
+
 def binary(op: str, a: Any, b: Any) -> Any:
-    return getattr(tirx, BINARY[op])(_some(a, "operand"), _some(b, "operand"))
+    """Floats keep their order of operations: TVM's simplifier computes as with real numbers (x - x is 0, (x + c) - c is x)."""
+    a, b = _some(a, "operand"), _some(b, "operand")
+    if op in _EXACT and "float" in dtype_of(a):
+        return ir.Call(_exact_op(op), [a, b], ret_ty=ir.PrimType("bool" if op not in _EXACT[:4] else dtype_of(a)))
+    return getattr(tirx, BINARY[op])(a, b)
+
+
+def _exact_op(op: str) -> Any:
+    """An operation of our own without a meaning for the simplifier; the last pass before LLVM puts TVM's in its place."""
+    if op not in _EXACT_OPS:
+        name, made = f"tilec.{op}", getattr(tirx, BINARY[op])
+        ir.op._ffi_api.RegisterOp(name, f"{op} of floats")
+        ir.register_op_attr(name, "TCallEffectKind", 1)  # pure
+        ir.register_op_attr(name, "TVectorizable", True)
+        ir.register_op_attr(name, "default.FLowerIntrinsic", lambda call: made(call.args[0], call.args[1]))
+        _EXACT_OPS[op] = ir.Op.get(name)
+    return _EXACT_OPS[op]
 
 
 def bitwise(op: str, a: Any, b: Any) -> Any:

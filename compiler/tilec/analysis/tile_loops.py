@@ -199,7 +199,7 @@ class Collector:
         self._float_operands(s)
         if not touched:
             return
-        if s.op in ("fill", "clear", "transpose", "cumsum", "cummax"):
+        if s.op in ("fill", "clear", "transpose", "cumsum", "cummax", "atomic"):
             self.operators.append(OtherOp(s, touched, places=False, known=known))
         elif s.op in ("gemm", "wgmma_gemm"):
             self.operators.append(ProductOp(s, known))

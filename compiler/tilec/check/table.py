@@ -159,6 +159,7 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL719", "tma-operands", BARRIER, "E", "T.tma_copy of memory or types it cannot copy between."),
     ("TL720", "barrier-deadlock", BARRIER, "E", "The threads of the block wait for each other for ever."),
     ("TL721", "barrier-handover", BARRIER, "E", "A wait passes before the other threads are done with the tile."),
+    ("TL722", "warp-reduce", BARRIER, "E", "Part of a warp takes part in a reduction of the whole warp."),
 
     ("TL801", "pipeline-num-stages", LOOP, "E", "num_stages is no integer of at least 0."),
     ("TL802", "pipeline-annotation", LOOP, "E", "order and stage do not describe a schedule."),

@@ -31,13 +31,13 @@ def _predicate(e: Call, args: list[Any]) -> Any:
         x, source = T.cast("float32", x), "float32"
     if not dtypes.is_float(source):
         return T.constant(e.op == "isfinite", "bool")
-    not_nan = T.binary("eq", x, x)
+    nan = T.math("isnan", (x,))  # TVM simplifies x == x to true
     if e.op == "isnan":
-        return T.logical_not(not_nan)
+        return nan
     finite = T.binary("lt", T.math("abs", (x,)), T.constant(float("inf"), source))
     if e.op == "isfinite":
         return finite
-    return T.binary("and", not_nan, T.logical_not(finite))
+    return T.binary("and", T.logical_not(nan), T.logical_not(finite))
 
 
 def _extremum_nan(e: Call, args: list[Any]) -> Any:

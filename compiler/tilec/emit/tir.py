@@ -8,7 +8,8 @@ from .. import tvm_compat as T
 from ..ir import dtypes
 from ..ir.buffer import Buffer
 from ..ir.build import const_int
-from ..ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var
+from ..ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var, equal
+from ..ir.held import held
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Let, Stmt, Store, While
 from ..transform.bulk.tensor_map import TensorMap
 from ..transform.errors import LoweringError
@@ -96,10 +97,14 @@ def _const(em: TirEmitter, e: Const, depth: int) -> Any:
         return em.rounded(e.dtype, T.constant(e.value, narrow.value_dtype(e.dtype)))
     if em.is_wide(e.dtype):
         return T.constant(e.value, narrow.value_dtype(e.dtype))
-    return T.constant(e.value, e.dtype)
+    value = held(e.value, e.dtype)  # LLVM folds what stands there, digits that the type does not hold included
+    return T.constant(e.value if value is None else value, e.dtype)
 
 
 def _binary(em: TirEmitter, e: Binary, depth: int) -> Any:
+    if e.op in ("eq", "ne", "le", "ge") and dtypes.is_float(e.a.dtype) and equal(e.a, e.b):  # a test for NaN, which TVM takes for a constant
+        missing = _call(em, Call("bool", e.span, "isnan", (e.a,)), depth)
+        return missing if e.op == "ne" else T.logical_not(missing)
     a, b = em.expr(e.a, depth), em.expr(e.b, depth)
     if e.op in _BITWISE:
         return T.bitwise(e.op, a, b)

@@ -128,6 +128,8 @@ def _trace_prim_func(ev: Evaluator, function: Function, program: TileProgram) ->
     try:
         assert isinstance(function.node, ast.FunctionDef)
         spec = function.node.args
+        if spec.posonlyargs:
+            ev.problem("arg-annotation", "a kernel takes no positional-only parameters: leave the '/' out", spec.posonlyargs[0])
         for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
             scope.names[argument.arg] = _parameter(ev, function, argument)
         if spec.vararg is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,12 +133,13 @@ _STRAY = {
     "kernel-usage": "T.Kernel opens a kernel launch; it belongs inside a @T.prim_func or an eager @tilelang.jit kernel",
     "alloc-outside-kernel": "T.{name} is called where no kernel is being built; buffers are allocated inside a kernel",
     "macro-outside": "{name} is a macro; macros are called inside kernels",
+    "const-lazy": "T.const is called where no eager kernel is being traced; a size of the module is a number, one known at run time T.dynamic",
 }
 
 
 def _find_stray_launches(ev: Evaluator, source: SourceFile, scope: Scope, analysis: ModuleAnalysis) -> None:
-    """T.Kernel, T.alloc_* and macros in statements of the module itself, where no kernel is being built."""
-    for statement in source.tree.body:
+    """T.Kernel, T.const, T.alloc_* and macros in statements of the module and its classes, where no kernel is being built."""
+    for statement in _run_at_import(source.tree.body):
         if isinstance(statement, ast.With):
             values = [item.context_expr for item in statement.items]
         elif isinstance(statement, (ast.Assign, ast.Expr)):
@@ -153,12 +155,22 @@ def _find_stray_launches(ev: Evaluator, source: SourceFile, scope: Scope, analys
                     analysis.problems.append(found)
 
 
+def _run_at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        if isinstance(statement, ast.ClassDef):
+            yield from _run_at_import(statement.body)
+        else:
+            yield statement
+
+
 def _stray(ev: Evaluator, call: ast.expr, name: str, scope: Scope) -> str | None:
     """The rule that a call outside of kernels breaks."""
     if not isinstance(call, ast.Call):
         return None
     if (name == "Kernel" or name.startswith("alloc_")) and ev.eval(call.func, scope) == Api("tilelang.language", name):
         return "kernel-usage" if name == "Kernel" else "alloc-outside-kernel"
+    if name == "const" and ev.eval(call.func, scope) == Api("tilelang.language", name):
+        return "const-lazy"
     called = scope.names.get(name) if isinstance(call.func, ast.Name) else None
     is_macro = isinstance(called, Function) and called.kind == "macro" and called.node.lineno < call.lineno
     return "macro-outside" if is_macro and _is_bound_once(ev.source, name) else None

@@ -7,6 +7,7 @@ from typing import Any
 from ..source.span import Span
 from . import dtypes
 from .expr import COMPARISONS, LOGICAL, Binary, Call, Cast, Const, Expr, Select, Unary, Unknown, Var
+from .held import held, holds, largest, smallest
 
 
 def const(value: int | float | bool, dtype: str | None = None, span: Span | None = None) -> Const:
@@ -58,7 +59,11 @@ def cast(e: Any, dtype: str, span: Span | None = None) -> Expr:
     if isinstance(e, Unknown):
         return Unknown(dtype, span or e.span, e.reason)
     if isinstance(e, Const) and _foldable_cast(e, dtype):
-        return const(e.value, dtype, span or e.span)
+        value = held(e.value, e.dtype)
+        if value is not None and dtypes.is_int(dtype):
+            value = held(value, dtype) if isinstance(value, int) or holds(value, dtype) else None
+        if value is not None:
+            return const(value, dtype, span or e.span)
     return Cast(dtype, span or e.span, e)
 
 
@@ -132,7 +137,7 @@ def as_bool(e: Any) -> Expr:
 
 _PYTHON: dict[str, Any] = {
     "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y,
-    "min": min, "max": max, "lt": lambda x, y: x < y, "le": lambda x, y: x <= y, "gt": lambda x, y: x > y,
+    "min": smallest, "max": largest, "lt": lambda x, y: x < y, "le": lambda x, y: x <= y, "gt": lambda x, y: x > y,
     "ge": lambda x, y: x >= y, "eq": lambda x, y: x == y, "ne": lambda x, y: x != y,
     "and": lambda x, y: x and y, "or": lambda x, y: x or y,
     "bitand": lambda x, y: x & y, "bitor": lambda x, y: x | y, "bitxor": lambda x, y: x ^ y,
@@ -142,8 +147,7 @@ _PYTHON: dict[str, Any] = {
 def _fold(op: str, a: Expr, b: Expr, dtype: str, span: Span | None) -> Expr | None:
     x, y = const_value(a), const_value(b)
     if x is not None and y is not None:
-        value = _fold_numbers(op, x, y)
-        return None if value is None else const(value, dtype, span)
+        return _fold_literals(op, a, b, dtype, span)
     if not dtypes.is_int(a.dtype):
         if op in LOGICAL and (x is not None or y is not None):
             known, other = (x, b) if x is not None else (y, a)
@@ -171,6 +175,14 @@ def _fold(op: str, a: Expr, b: Expr, dtype: str, span: Span | None) -> Expr | No
     if op == "floormod" and y == 1:
         return const(0, dtype)
     return None
+
+
+def _fold_literals(op: str, a: Expr, b: Expr, dtype: str, span: Span | None) -> Expr | None:
+    """Two literals, as their types hold them; None where only the target knows the rounding."""
+    x, y = held(const_value(a), a.dtype), held(const_value(b), b.dtype)  # type: ignore[arg-type]
+    value = None if x is None or y is None else _fold_numbers(op, x, y)
+    value = None if value is None or isinstance(value, complex) else held(value, dtype)
+    return None if value is None else const(value, dtype, span)
 
 
 def _fold_add(a: Expr, b: Expr, x: Any, y: Any) -> Expr | None:
@@ -219,11 +231,12 @@ def unary(op: str, a: Any, span: Span | None = None) -> Expr:
     value = const_value(a)
     if value is not None:
         if op == "neg":
-            return const(-value, a.dtype if not dtypes.is_bool(a.dtype) else "int32", span)
+            dtype = a.dtype if not dtypes.is_bool(a.dtype) else "int32"
+            return const(held(-value, dtype) if dtypes.is_int(dtype) else -value, dtype, span)  # type: ignore[arg-type]
         if op == "not":
             return const(not value, "bool", span)
         if op == "bitnot" and isinstance(value, int):
-            return const(~value, a.dtype, span)
+            return const(held(~value, a.dtype), a.dtype, span)  # type: ignore[arg-type]
     return Unary(a.dtype, span, op, a)
 
 

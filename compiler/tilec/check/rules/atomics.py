@@ -47,7 +47,10 @@ def _check(ctx: RuleContext, op: TileOp, dst: Region, src: Region | None):
 
 def _shapes(ctx: RuleContext, op: TileOp, src: Region, dst: Region):
     a, b = static_ints(src.extents), static_ints(dst.extents)
-    if src.form == dst.form == "whole" and a is not None and b is not None and a != b:
+    if a is None or b is None:
+        return None
+    stated = src.form in ("whole", "slice") and dst.form in ("whole", "slice")
+    if (src.form == dst.form == "whole" and a != b) or (stated and [e for e in a if e != 1] != [e for e in b if e != 1]):
         return ctx.report(
             f"T.atomic_{op.args['kind']}: {src.buffer.name} is {size(src)}, {dst.buffer.name} is {size(dst)}",
             op.span,

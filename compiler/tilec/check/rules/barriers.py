@@ -192,6 +192,24 @@ def sync_divergence(ctx: RuleContext):
         )
 
 
+@rule("warp-reduce")
+def warp_reduce(ctx: RuleContext):
+    """The exchange names all 32 lanes; what a lane that is not there contributes is undefined."""
+    from .arrivals import thread_set
+
+    for place, e in ctx.facts.calls:
+        if not e.op.startswith("warp_reduce_"):
+            continue
+        found = thread_set(place)
+        if found is None or all(not any(w) or (all(w) and len(w) == 32) for w in _warps(found)):
+            continue
+        yield ctx.report(
+            f"T.{e.op} combines the values of the 32 threads of a warp, but {sum(found)} threads come here, which are no whole warps; "
+            "let all of them take part, with a neutral value for those that have none",
+            e.span or place.stmt.span,
+        )
+
+
 def _warps(threads: list[bool]) -> list[list[bool]]:
     return [threads[i : i + 32] for i in range(0, len(threads), 32)]
 

@@ -5,7 +5,10 @@ The verdict is ``analysis/layout_inference.py``'s; here it gets words. TileLang:
 
 from __future__ import annotations
 
+import math
+
 from ...analysis.fragment_model import FragmentModel, Outcome, models
+from ...analysis.layout import REGISTER, FragmentLayout
 from ...analysis.layout_inference import Clash, State
 from ...analysis.matrix_layouts import Product
 from ...analysis.placement import thread_runs
@@ -272,22 +275,25 @@ def _tangled(ctx: RuleContext, model: FragmentModel, outcome: Outcome, clash: Cl
 
 def _undefined(ctx: RuleContext, buffer: Buffer):
     return ctx.report(
-        f"nothing tells which thread holds which element of the fragment {buffer.name}: it is only filled, cleared or reduced; use it in a "
-        "copy, a T.gemm or a T.Parallel loop, or remove it",
+        f"nothing tells which thread holds which element of the fragment {buffer.name}: it is only filled, cleared, reduced or the value of an "
+        "atomic; use it in a copy, a T.gemm or a T.Parallel loop, or remove it",
         buffer.span,
         name="layout-undefined",
         buffer=buffer,
     )
 
 
-@rule("reduce-thread-layout", per_target=True)
+@rule("reduce-thread-layout", "reduce-batch", per_target=True)
 def reduction_width(ctx: RuleContext):
     """Threads exchange partial results with a butterfly: their number, and the distance between them, is a power of two."""
     for model, outcome in outcomes(ctx):
         for op in outcome.operators:
             if not isinstance(op, ReduceOp) or not op.known or op.src not in outcome.final or ctx.is_blamed(op.src, op.dst):
                 continue
-            bad = next((d for d in thread_runs(outcome.final[op.src], op.dim) if any(n & (n - 1) for n in d)), None)
+            runs = list(thread_runs(outcome.final[op.src], op.dim))
+            bad = next((d for d in runs if any(n & (n - 1) for n in d)), None)
+            if bad is None and runs and op.dst in outcome.final:
+                yield _batch(ctx, op, outcome.final[op.dst])
             if bad is not None:
                 apart = f", {bad[1]} apart" if bad[1] > 1 else ""
                 yield ctx.report(
@@ -295,7 +301,23 @@ def reduction_width(ctx: RuleContext):
                     "needs powers of two",
                     op.stmt.span,
                     ("the launch", model.launch.attrs.get("spans", {}).get("threads") or model.launch.span),
+                    name="reduce-thread-layout",
                 )
+
+
+def _batch(ctx: RuleContext, op: ReduceOp, layout: FragmentLayout):
+    """Threads exchange ``batch`` partial results at a time: whole batches of those that each of them holds."""
+    assert isinstance(op.stmt, TileOp)
+    batch = const_int(op.stmt.args.get("batch"))
+    results = math.prod(d.extent for d in layout.digits if d.axis == REGISTER)
+    if batch is None or batch <= 1 or results % batch == 0:
+        return None
+    return ctx.report(
+        f"batch is {batch}, but each thread holds {results} of the results of this reduction; batch divides that number",
+        argument_span(op.stmt, "batch"),
+        (op.dst.name, op.dst.span),
+        name="reduce-batch",
+    )
 
 
 def _race(ctx: RuleContext, model: FragmentModel, outcome: Outcome, clash: Clash):

@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 
 from ...ir import dtypes
+from ...ir.held import held
 from ...source.span import Span
 from ...transform.errors import LoweringError
 
@@ -58,9 +59,9 @@ def _float(value: float) -> str:
         return "__int_as_float(0x7fffffff)"
     if math.isinf(value):
         return "__int_as_float(0x7f800000)" if value > 0 else "__int_as_float(0xff800000)"
+    if abs(value) > 3.4028234663852886e38:  # the largest float32: what rounds to it is finite, the rest is not
+        return _float(held(value, "float32"))  # type: ignore[arg-type]
     text = repr(value)
-    if abs(value) > 3.4028234663852886e38:
-        return _float(math.copysign(math.inf, value))
     text = text if any(c in text for c in ".e") else text + ".0"
     return f"{text}f" if value >= 0 and not text.startswith("-") else f"({text}f)"
 

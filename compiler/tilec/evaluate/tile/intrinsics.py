@@ -53,7 +53,7 @@ for _name, _lane in (("shfl_xor", "delta"), ("shfl_down", "delta"), ("shfl_up", 
 for _name, _lane in (("tvm_warp_shuffle", "warp_id"), ("tvm_warp_shuffle_up", "offset"), ("tvm_warp_shuffle_down", "offset")):
     intrinsic(_name, f"mask value {_lane} width warp_size", "=value")
 intrinsic("tvm_warp_activemask", "", "uint32")
-for _name in ("sum", "max", "min", "bitand", "bitor"):
+for _name in ("sum", "max", "min"):
     intrinsic(f"warp_reduce_{_name}", "value", "=value")
 intrinsic("activemask", "", "uint64")
 intrinsic("match_any_sync", "value mask=", "uint32")
@@ -81,6 +81,24 @@ def _vote(name: str, signature: str, dtype: str) -> None:
     api(name, signature)(handler)
 
 
+def _warp_bits(name: str) -> None:
+    """Bits are combined of whole numbers and truth values."""
+    def handler(ev: Evaluator, b: Bound) -> Any:
+        value = number(b["value"])
+        dtype = value.dtype if isinstance(value, Expr) else "float32" if isinstance(value, float) else "int32"
+        if dtypes.is_float(dtype):
+            ev.problem("operand-dtype", f"T.{name} takes an integer or a truth value, but its argument is {dtype}", b.where("value"))
+            return unknown(f"T.{name}")
+        values = scalar_arguments(b, ["value"])
+        if values is None or ev.builder is None:
+            return Unknown(dtype if dtype in dtypes.SCALARS else dtypes.UNKNOWN, b.span, f"T.{name}")
+        return call(name, tuple(lift(v) for v in values), dtype, b.span)
+
+    api(name, "value")(handler)
+
+
+_warp_bits("warp_reduce_bitand")
+_warp_bits("warp_reduce_bitor")
 for _name in ("any_sync", "all_sync"):
     _vote(_name, "predicate mask=", "int32")
 _vote("ballot_sync", "predicate mask=", "uint64")

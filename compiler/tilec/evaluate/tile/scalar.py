@@ -347,6 +347,10 @@ def clamp(ev: Evaluator, b: Bound) -> Any:
     values = [number(b[n]) for n in ("dst", "min_val", "max_val")]
     if any(is_unknown(v) for v in values):
         return unknown("clamp")
-    return plain(build.binary("min", build.binary("max", values[0], values[1], b.span), values[2], b.span))
+    bounded = plain(build.binary("min", build.binary("max", values[0], values[1], b.span), values[2], b.span))
+    if not isinstance(bounded, Expr) or not dtypes.is_float(bounded.dtype) or not isinstance(values[0], Expr):
+        return bounded
+    # A NaN has no place between the bounds: it stays one, as in torch.clamp (max and min alone would give the lower bound).
+    return build.select(build.call("isnan", (values[0],), "bool", b.span), values[0], bounded, b.span)
 
 
