@@ -303,3 +303,17 @@ def test_variables_start_at_zero():
         A[0] = total
     """, a)
     assert a[0] == 45
+
+
+@pytest.mark.parametrize("target", ["cpu", "sm_90a"])
+@pytest.mark.parametrize(("threads", "refused"), [("-1", True), ("0", True), ("(32, -2)", True), ("2048", False)])
+def test_a_block_has_threads_on_every_target(target, threads, refused):
+    """More than CUDA allows is no fault of a kernel for the CPU."""
+    from tilec.check.checker import check_program
+    from tilec.target.chips import find
+
+    made = prim("A: T.Tensor((32,), 'float32')", f"with T.Kernel(1, threads={threads}) as bx:\n    T.clear(A)")
+    found = [d for d in check_program(made, find(target)) if d.name == "threads-range"]
+    assert bool(found) == (refused or target != "cpu")
+    if refused:
+        assert "a block has at least one thread" in found[0].message and found[0].span.line == 5
