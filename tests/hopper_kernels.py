@@ -219,8 +219,8 @@ def weights_in_shared(length, heads, dim, block_M=64, block_N=64, stages=2, thre
     return main
 
 
-def block_sparse(M, N, K, block_M=128, block_N=128, block_K=64, stages=2, threads=128, dtype="float16"):
-    """A product that leaves out the pieces along K which a mask does not name."""
+def block_sparse(M, N, K, block_M=128, block_N=128, block_K=64, stages=2, threads=128, dtype="float16", held="tensor"):
+    """A product that leaves out the pieces along K which a mask does not name. ``held``: where a block's part of the mask is read from."""
     @T.prim_func
     def main(A: T.Tensor((M, K), dtype), B: T.Tensor((K, N), dtype), mask: T.Tensor((M // block_M, N // block_N, K // block_K), "bool"), C: T.Tensor((M, N), "float32")):
         with T.Kernel(N // block_N, M // block_M, threads=threads) as (bx, by):
@@ -228,8 +228,16 @@ def block_sparse(M, N, K, block_M=128, block_N=128, block_K=64, stages=2, thread
             b = T.alloc_shared((block_K, block_N), dtype)
             c = T.alloc_fragment((block_M, block_N), "float32")
             T.clear(c)
+            row = mask
+            if held == "fragment":
+                row = T.alloc_fragment((K // block_K,), "bool")
+                T.copy(mask[by, bx, :], row)
+            if held == "local":
+                row = T.alloc_local((K // block_K,), "bool")
+                for i in T.serial(K // block_K):
+                    row[i] = mask[by, bx, i]
             for k in T.Pipelined(K // block_K, num_stages=stages):
-                if mask[by, bx, k]:
+                if mask[by, bx, k] if held == "tensor" else row[k]:
                     T.copy(A[by * block_M, k * block_K], a)
                     T.copy(B[k * block_K, bx * block_N], b)
                     T.gemm(a, b, c)

@@ -146,11 +146,11 @@ def test_run_time_rows():
         torch.testing.assert_close(kernel(a, b), a @ b, rtol=1e-2, atol=0.1)
 
 
-@pytest.mark.parametrize("stages", [1, 2, 3])
-def test_iterations_left_out(stages):
+@pytest.mark.parametrize("stages, held", [(1, "tensor"), (2, "tensor"), (3, "fragment"), (2, "local")])
+def test_iterations_left_out(stages, held):
     a, b = (torch.randn(s, device="cuda").half() for s in ((512, 512), (512, 512)))
     mask = torch.rand((4, 4, 8), device="cuda") < 0.5
-    kernel = compile(kernels.block_sparse(512, 512, 512, stages=stages), target="sm_90a")
+    kernel = compile(kernels.block_sparse(512, 512, 512, stages=stages, held=held), target="sm_90a")
     c = torch.full((512, 512), torch.nan, device="cuda")
     kernel(a, b, mask, c)
     wide = mask.repeat_interleave(128, 0).repeat_interleave(64, 2)

@@ -123,12 +123,12 @@ def test_sums_of_tiles(dtype, N, stages):
     assert np.array_equal(found, np.einsum("kmn,kn->mn", a, s))
 
 
-@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize("stages, held", [(1, "tensor"), (2, "tensor"), (2, "fragment"), (1, "local")])
 @pytest.mark.parametrize("kept", [(1, 1, 1, 1), (0, 1, 0, 1), (0, 0, 0, 0), (1, 0, 0, 0)], ids=str)
-def test_iterations_left_out(kept, stages):
+def test_iterations_left_out(kept, stages, held):
     a, b = numbers(64, 64), numbers(64, 64)
     mask = np.array([[kept], [kept[::-1]]]).astype(bool).transpose(0, 1, 2).reshape(1, 2, 4)
-    made = program(kernels.block_sparse(64, 64, 64, block_M=64, block_N=32, block_K=16, stages=stages))
+    made = program(kernels.block_sparse(64, 64, 64, block_M=64, block_N=32, block_K=16, stages=stages, held=held))
     found = execute(made, A=a, B=b, mask=mask)["C"]
     wanted = np.concatenate([sum((a[:, 16 * k:16 * k + 16] @ b[16 * k:16 * k + 16, 32 * x:32 * x + 32] for k in range(4) if mask[0, x, k]), np.zeros((64, 32), np.float32))
                              for x in range(2)], 1)
