@@ -18,3 +18,13 @@ def test_pipelined_gemm(stages, K, target):
     got = execute(program, A=a, B=b)["C"]
     wanted = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float16)
     np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("block_N, more", [(32, False), (256, True)])
+def test_another_stage_where_it_costs_no_block(block_N, more):
+    """Small tiles leave room for several blocks, which is worth more; of large ones one block fits either way."""
+    program = lowered(hand_programs.gemm(256, 256, 256, 128, block_N, 64, num_stages=2, threads=128), "sm_80")
+    assert ("tile_cp_async_wait_1" in device_functions(program)) == more
+    a, b = numbers((256, 256), "float16"), numbers((256, 256), "float16", 1)
+    if more:
+        np.testing.assert_array_equal(execute(program, A=a, B=b)["C"], (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float16))

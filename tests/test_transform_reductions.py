@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tilec.transform.errors import LoweringError
-from transform_support import lowered, numbers, prim, run, text_of
+from transform_support import device_functions, execute, lowered, numbers, prim, run, text_of
 
 _NUMPY = {"sum": np.sum, "max": np.max, "min": np.min, "abssum": lambda a, axis: np.sum(np.abs(a), axis), "absmax": lambda a, axis: np.max(np.abs(a), axis)}
 
@@ -207,3 +207,40 @@ def test_iterations_of_several_threads_that_update_one_element_are_refused():
         T.copy(y, B)
     """, A=a)
     np.testing.assert_array_equal(out["B"], a.T + 3)
+
+
+@pytest.mark.parametrize("target, dtype, width", [("sm_90a", "float32", 2), ("sm_90a", "float16", 2), ("sm_90a", "bfloat16", 2), ("sm_80", "float16", 2), ("sm_80", "float32", 1)])
+def test_neighbours_are_added_with_one_instruction(target, dtype, width):
+    """What two columns of an accumulator, which a thread holds, are added to lies side by side."""
+    a, b = numbers((32, 16), "float16"), numbers((16, 16), "float16", 1)
+    program = lowered(prim(f"A: T.Tensor((32, 16), 'float16'), B: T.Tensor((16, 16), 'float16'), C: T.Tensor((40, 24), '{dtype}')", """
+    with T.Kernel(2, threads=32) as bx:
+        a = T.alloc_shared((32, 16), 'float16')
+        b = T.alloc_shared((16, 16), 'float16')
+        c = T.alloc_fragment((32, 16), 'float32')
+        T.copy(A, a)
+        T.copy(B, b)
+        T.clear(c)
+        T.gemm(a, b, c)
+        for i, j in T.Parallel(32, 16):
+            T.atomic_add(C[i + 8, j + bx * 8], c[i, j])
+    """), target)
+    assert any(n == f"tile_atomic_add_{dtype}x2" for n in device_functions(program)) == (width == 2)
+    start = numbers((40, 24), dtype, 5)
+    out = execute(program, A=a, B=b, C=start)["C"]
+    product, wanted = a.astype(np.float32) @ b.astype(np.float32), start.astype(np.float32).copy()
+    for x in range(2):
+        wanted[8:, 8 * x:8 * x + 16] += product
+    np.testing.assert_allclose(out.astype(np.float32), wanted, rtol=1e-2, atol=0.1)
+
+
+def test_elements_of_odd_places_are_added_one_by_one():
+    program = lowered(prim("C: T.Tensor((40, 25), 'float32')", """
+    with T.Kernel(1, threads=32) as bx:
+        c = T.alloc_fragment((32, 16), 'float32')
+        T.fill(c, 1.0)
+        for i, j in T.Parallel(32, 16):
+            T.atomic_add(C[i, j], c[i, j])
+    """), "sm_90a")
+    assert "tile_atomic_add_float32" in device_functions(program) and not any("x2" in n or "x4" in n for n in device_functions(program))
+    assert execute(program, C=np.zeros((40, 25), np.float32))["C"].sum() == 512

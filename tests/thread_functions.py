@@ -62,6 +62,8 @@ def IMMEDIATE(run: Any, name: str, thread: int, args: list[Any]) -> Any:
         return None
     if match := re.fullmatch(r"tile_cp_async_wait_(\d+)", name):
         return _wait(run, thread, int(match[1]))
+    if match := re.fullmatch(r"tile_atomic_add_(\w+?)x(\d)", name):
+        return _add_neighbours(run, thread, int(match[2]), args)
     if match := re.fullmatch(r"tile_atomic_(\w+?)_(\w+)", name):
         return _atomic(run, thread, match[1], args)
     if name.startswith("tile_print_"):
@@ -103,6 +105,15 @@ def _wait(run: Any, thread: int, pending: int) -> None:
             target.write(data)
         group.clear()
     del groups[:len(done)]
+
+
+def _add_neighbours(run: Any, thread: int, count: int, args: list[Any]) -> None:
+    from types import SimpleNamespace
+
+    place, at = args[0].place, args[0].offset
+    assert at % (count * place.size) == 0, "a wide atomic addition that is not aligned"
+    for k, value in enumerate(args[1].values(place.buffer.dtype, count)):
+        _atomic(run, thread, "add", [SimpleNamespace(place=place, offset=at + k * place.size), value.item()])
 
 
 def _atomic(run: Any, thread: int, kind: str, args: list[Any]) -> Any:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..ir import dtypes
-from ..ir.buffer import Buffer
-from ..ir.build import cast
+from ..ir.buffer import GLOBAL, Buffer
+from ..ir.build import cast, const
 from ..ir.expr import Call, Expr, Load
 from ..ir.stmt import Evaluate, TileOp
 from ..target.chips import Target
@@ -47,6 +47,37 @@ def lower_atomic_calls(e: Expr, inner: Callable[[Expr], Expr], state: LaunchStat
     if kind == "load":
         return _call("load", buffer, indices, None, True, state.target, e)
     return _call(kind, buffer, indices, cast(inner(e.args[1]), buffer.dtype), True, state.target, e)
+
+
+# -- neighbours at once --------------------------------------------------------------------------------------------------------
+# PTX ISA, "red": element type, elements and the first architecture that adds so many of them to global memory with one instruction.
+_WIDE = {("float32", 4): ("v4.f32", 90), ("float32", 2): ("v2.f32", 90), ("float16", 2): ("noftz.f16x2", 70), ("bfloat16", 2): ("noftz.bf16x2", 90)}
+
+
+def adds_at_once(op: TileOp, width: int, target: Target) -> bool:
+    """Whether one instruction adds ``width`` neighbours in global memory; each of them atomically."""
+    buffer = op.region("dst").buffer
+    known = _WIDE.get((buffer.dtype, width))
+    return (op.args["kind"] == "add" and buffer.scope == GLOBAL and known is not None and target.sm >= known[1]
+            and op.args.get("memory_order") in (None, "relaxed"))
+
+
+def wide_add(op: TileOp, buffer: Buffer, indices: tuple[Expr, ...], values: Buffer, width: int) -> Evaluate:
+    """Add an array's elements to neighbours in memory."""
+    bits = dtypes.bits(buffer.dtype)
+    mnemonic, _ = _WIDE[buffer.dtype, width]
+    words = "float" if bits == 32 else "unsigned int"
+    count = width if bits == 32 else 1
+    operands = ", ".join(f"%{k + 1}" for k in range(count))
+    inputs = ", ".join(f'"{"f" if bits == 32 else "r"}"(w[{k}])' for k in range(count))
+    name = f"tile_atomic_add_{buffer.dtype}x{width}"
+    source = (f"__device__ __forceinline__ void {name}(void* address, const void* values) {{\n  {words} w[{count}];\n  __builtin_memcpy(w, values, sizeof(w));\n"
+              f'  asm volatile("red.global.add.{mnemonic} [%0], {{{operands}}};" :: "l"(__cvta_generic_to_global(address)), {inputs} : "memory");\n}}\n')
+    if count == 1:
+        source = source.replace("{%1}", "%1")
+    call = Call("void", op.span, "device_function", (address_of(buffer, indices), address_of(values, (const(0),))),
+                {"name": name, "source": source, "writes": (0,), "bytes": bits // 8 * width})
+    return Evaluate(op.span, call)
 
 
 def _call(kind: str, buffer: Buffer, indices: tuple[Expr, ...], value: Expr | None, result: bool, target: Target, where: Any) -> Call:

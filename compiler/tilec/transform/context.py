@@ -37,6 +37,8 @@ class PassContext:
     specialise: bool = True  # False: warps are not given roles of their own
     tensors: set[Buffer] = field(default_factory=set)  # the parameters: what the host can describe to the copy engine
     specialised: bool = False  # some kernel was given such roles
+    deepen: bool = True  # False: loops have the stages they ask for
+    deepened: bool = False  # some loop was given another stage
     notes: list[str] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     launches: dict[int, LaunchState] = field(default_factory=dict)

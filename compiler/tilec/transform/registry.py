@@ -62,17 +62,23 @@ Observer = Callable[[Pass, TileProgram], None]
 def run_passes(program: TileProgram, target: Target, observer: Observer | None = None) -> TileProgram:
     """The thread program (or, for the CPU, the program of loops). Raises LoweringError with a place.
 
-    What cannot be lowered with warps that only copy is lowered without them.
+    What cannot be lowered with warps that only copy is lowered without them; with stages that it did not ask for, without those.
     """
-    ctx = PassContext(target)
-    try:
-        return _run(program, ctx, observer)
-    except LoweringError as problem:
-        if not ctx.specialised:
-            raise
-        plain = PassContext(target, specialise=False)
-        plain.decide(problem.span, "pipelined loops", "cp.async by all threads", str(problem))
-        return _run(program, plain, observer)
+    reason: LoweringError | None = None  # against such warps
+    deepen = True
+    while True:
+        ctx = PassContext(target, specialise=reason is None, deepen=deepen)
+        if reason is not None:
+            ctx.decide(reason.span, "pipelined loops", "cp.async by all threads", str(reason))
+        try:
+            return _run(program, ctx, observer)
+        except LoweringError as problem:
+            if ctx.specialised:
+                reason = problem
+            elif ctx.deepened:
+                deepen = False
+            else:
+                raise
 
 
 def _run(program: TileProgram, ctx: PassContext, observer: Observer | None) -> TileProgram:

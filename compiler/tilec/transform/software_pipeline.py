@@ -10,19 +10,27 @@ A loop of ``n`` stages becomes::
 
 The barrier makes iteration k's data visible to all threads and at the same time frees the stage that iteration k - 1 read,
 which is the one the new copies go to. Stage = iteration % n.
+
+So ``n`` stages keep the copies of ``n - 1`` iterations in flight. Where shared memory is left that no other block could use there is one stage
+more than asked for, and as many iterations are in flight as were asked for.
 """
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 
 from ..ir.buffer import Buffer, Region
 from ..ir.build import binary, const, const_int
 from ..ir.expr import Expr, Var
 from ..ir.program import TileProgram
-from ..ir.stmt import Alloc, Body, For, If, Launch, Let, Stmt, TileOp
+from ..ir.stmt import Alloc, Body, For, If, Launch, Let, Role, Stmt, TileOp
+from ..ir.stmt import walk as walk_statements
 from .ahead import at_stage, count_uses, has_jump, loop_facts, place_of, reads_asynchronously, runs_ahead
 from .context import PassContext
 from .rewrite import map_children, map_own
+
+_OVERHEAD = 1024  # bytes of a block's shared memory that the system takes
+_MOST_THREADS = 2048  # of a multiprocessor
 
 
 def pipeline_loops(program: TileProgram, ctx: PassContext) -> TileProgram:
@@ -35,16 +43,41 @@ def pipeline_loops(program: TileProgram, ctx: PassContext) -> TileProgram:
 def _launch(s: Launch, ctx: PassContext) -> Launch:
     staged: dict[Buffer, Buffer] = {}
     uses = count_uses(s.body)
-    body = _body(s.body, staged, uses, ctx)
+    body = _body(s.body, staged, uses, ctx, _Room.of(s, ctx))
     return replace(s, body=_without_allocations(body, staged))
 
 
-def _body(body: Body, staged: dict[Buffer, Buffer], uses: dict[Buffer, int], ctx: PassContext) -> Body:
+@dataclass
+class _Room:
+    """``tiles``: bytes of all shared tiles of a kernel, each once; ``most``: blocks of its threads that a multiprocessor holds; 0: leave rings as they are."""
+
+    tiles: int
+    most: int
+    capacity: int
+
+    @staticmethod
+    def of(s: Launch, ctx: PassContext) -> _Room:
+        loops = [x for x in walk_statements(s.body) if isinstance(x, For) and x.kind == "pipelined" and (x.attrs.get("num_stages") or 0)]
+        shared = {x.buffer for x in walk_statements(s.body) if isinstance(x, Alloc) and x.buffer.is_shared() and x.buffer.view_of is None}
+        threads = math.prod(const_int(t) or 0 for t in s.threads)
+        roles = any(isinstance(x, Role) for x in walk_statements(s.body))
+        if not ctx.deepen or len(loops) != 1 or roles or not threads or any(b.size_bytes() is None for b in shared):
+            return _Room(0, 0, 0)
+        return _Room(sum(b.size_bytes() or 0 for b in shared), max(1, _MOST_THREADS // threads), ctx.target.shared_bytes)
+
+    def has_another(self, stages: int, stage: int) -> bool:
+        """Whether a ring of stages of so many bytes can have one more without fewer blocks on a multiprocessor, even if nothing else shares memory."""
+        before = min(self.most, self.capacity // (stages * stage + _OVERHEAD)) if stage else 0
+        after = min(self.most, self.capacity // (self.tiles + stages * stage + _OVERHEAD))
+        return 0 < before <= after
+
+
+def _body(body: Body, staged: dict[Buffer, Buffer], uses: dict[Buffer, int], ctx: PassContext, room: _Room) -> Body:
     out: list[Stmt] = []
     for s in body:
-        s = map_children(s, lambda inner: _body(inner, staged, uses, ctx))
+        s = map_children(s, lambda inner: _body(inner, staged, uses, ctx, room))
         if isinstance(s, For) and s.kind == "pipelined":
-            out += _loop(s, staged, uses, ctx)
+            out += _loop(s, staged, uses, ctx, room)
         else:
             out.append(s)
     return tuple(out)
@@ -57,7 +90,7 @@ def _without_allocations(body: Body, staged: dict[Buffer, Buffer]) -> Body:
 
 
 # -- loops ---------------------------------------------------------------------------------------------------------------------
-def _loop(s: For, staged: dict[Buffer, Buffer], uses: dict[Buffer, int], ctx: PassContext) -> Body:
+def _loop(s: For, staged: dict[Buffer, Buffer], uses: dict[Buffer, int], ctx: PassContext, room: _Room) -> Body:
     stages = s.attrs.get("num_stages") or 0
     serial = replace(s, kind="serial")
     if not isinstance(stages, int) or stages < 2 or has_jump(s.body) or reads_asynchronously(s.body):
@@ -72,6 +105,10 @@ def _loop(s: For, staged: dict[Buffer, Buffer], uses: dict[Buffer, int], ctx: Pa
     if not ahead:
         ctx.note(f"the pipelined loop{place_of(s)} has no copy that can run ahead of its iteration; it runs serially")
         return (serial,)
+    extent = const_int(s.extent)
+    if (extent is None or extent > stages) and room.has_another(stages, sum(op.region("dst").buffer.size_bytes() or 0 for op in ahead.values())):
+        ctx.deepened = True
+        stages += 1
     if not ctx.target.wgmma:
         ctx.decide(s.span, "pipelined loop", f"cp.async by all threads, {stages} stages")
     return _Pipeline(s, stages, ahead, ctx).lower(staged)

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from ..analysis.layout import REGISTER, Digit, FragmentLayout
 from ..ir import dtypes
 from ..ir.affine import linear
-from ..ir.buffer import FRAGMENT, GLOBAL, Buffer
+from ..ir.buffer import FRAGMENT, GLOBAL, Buffer, Region
 from ..ir.build import const, const_int
 from ..ir.expr import Binary, Call, Expr, Load, Select, Var
 from ..ir.expr import walk as walk_expr
-from ..ir.stmt import Alloc, Body, For, If, Parallel, Stmt, Store, expressions
+from ..ir.stmt import Alloc, Body, For, If, Parallel, Stmt, Store, TileOp, expressions
 from ..ir.stmt import walk as walk_statements
 from .async_copy import async_copy_bytes, async_copy_statement
+from .atomics import adds_at_once, wide_add
 from .context import LaunchState
 from .guard import conjuncts
 from .rewrite import map_expr, substitute
@@ -50,7 +51,8 @@ def choose_lanes(s: Parallel, layout: FragmentLayout, body: Body, state: LaunchS
     while width > 1:
         lanes = Lanes(digit, width, var, s.vars[-1])
         if digit.extent % width == 0 and layout.shape[dim] % width == 0:
-            sizes = [dtypes.bits(b.dtype) // 8 for b, indices in _memory_accesses(body) if is_contiguous(b, indices, lanes, state)]
+            accesses = [*_memory_accesses(body), *((r.buffer, r.mins) for r in _atomic_places(body, width, state))]
+            sizes = [dtypes.bits(b.dtype) // 8 for b, indices in accesses if is_contiguous(b, indices, lanes, state)]
             if sizes and max(sizes) * width <= 16:
                 return Lanes(digit, width, var, s.vars[-1], _asynchronous(s, body, lanes, state))
         width //= 2
@@ -96,6 +98,12 @@ def _memory_accesses(body: Body) -> list[tuple[Buffer, tuple[Expr, ...]]]:
         for e in expressions(s):
             found += [(x.buffer, x.indices) for x in walk_expr(e) if isinstance(x, Load)]
     return [(b, i) for b, i in found if b.scope == GLOBAL or b.is_shared()]
+
+
+def _atomic_places(body: Body, width: int, state: LaunchState) -> list[Region]:
+    """Where neighbours can be added to with one instruction."""
+    found = [s for s in walk_statements(body) if isinstance(s, TileOp) and s.op == "atomic" and adds_at_once(s, width, state.target)]
+    return [s.region("dst") for s in found]
 
 
 def uses(e: Expr, var: Var) -> bool:
@@ -196,6 +204,8 @@ class Vectoriser:
         for s in body:
             if isinstance(s, Store):
                 out += self.store(s)
+            elif isinstance(s, TileOp) and s.op == "atomic":
+                out += self.atomic(s)
             elif isinstance(s, If):
                 if not is_uniform(s.cond, self.lanes):
                     raise _NotVectorisable
@@ -226,6 +236,19 @@ class Vectoriser:
         stored = self.loop.store(s, s.indices, lowered, self.values)
         return (*out, *(self._lanes(x, "unroll") for x in stored))
 
+    def atomic(self, s: TileOp) -> Body:
+        dst = s.region("dst")
+        if not adds_at_once(s, self.lanes.width, self.loop.state.target) or not self._wide(dst.buffer, dst.mins):
+            raise _NotVectorisable
+        out: list[Stmt] = []
+        loaded: dict[Var, Expr] = {}
+        value = map_expr(s.args["value"], lambda e: self._hoist(e, out, loaded, s))
+        added = self.loop.state.temporary_local("added", self.lanes.width, dst.dtype, s.span)
+        out.append(Alloc(s.span, added))
+        out.append(self._lanes(Store(s.span, added, (self.lanes.var,), self.loop.expression(value, {**self.values, **loaded})), "unroll"))
+        buffer, place = self.loop.state.shared_element(dst.buffer, tuple(self.loop.expression(i, self.first) for i in dst.mins))
+        return (*out, *self.loop.once((wide_add(s, buffer, place, added, self.lanes.width),), s.span))
+
     def _wide(self, b: Buffer, indices: tuple[Expr, ...]) -> bool:
         return b.scope != FRAGMENT and is_contiguous(b, indices, self.lanes, self.loop.state)
 
@@ -247,7 +270,7 @@ class Vectoriser:
         fill = self._lanes(Store(s.span, target, where, self.loop.expression(other, self.first)), "vectorized")
         return (If(s.span, self.loop.expression(cond, self.first), (copy,), (fill,)),)
 
-    def _hoist(self, e: Expr, out: list[Stmt], loaded: dict[Var, Expr], s: Store) -> Expr | None:
+    def _hoist(self, e: Expr, out: list[Stmt], loaded: dict[Var, Expr], s: Store | TileOp) -> Expr | None:
         """A load that is wide moves in front of the lanes; the variable that replaces it stands for its lane."""
         if isinstance(e, Call) and (e.op == "address_of" or e.op.startswith("atomic_")):
             raise _NotVectorisable
@@ -261,7 +284,7 @@ class Vectoriser:
             return e
         return None
 
-    def _read(self, load: Load, cond: Expr | None, other: Expr | None, out: list[Stmt], loaded: dict[Var, Expr], s: Store) -> Var:
+    def _read(self, load: Load, cond: Expr | None, other: Expr | None, out: list[Stmt], loaded: dict[Var, Expr], s: Store | TileOp) -> Var:
         array = self.loop.state.temporary_local("loaded", self.lanes.width, load.dtype, s.span)
         source, place = self._address(load.buffer, load.indices)
         read = self._lanes(Store(s.span, array, (self.lanes.var,), Load(load.dtype, None, source, place)), "vectorized")
