@@ -39,7 +39,13 @@ class _NoMemory(TorchFunctionMode):
         name = getattr(function, "__name__", "")
         owner = getattr(function, "__self__", None)
         if name in ("cuda", "cpu") and args and isinstance(args[0], torch.Tensor):
-            return self._moved(args[0], "meta" if name == "cuda" else args[0].device)
+            return args[0].to("meta") if name == "cuda" and not _is_table(args[0]) else args[0]
+        if name == "to" and args and _is_table(args[0]) and any(map(_is_cuda, (*args[1:], kwargs.get("device")))):
+            return args[0]
+        if name == "tensor" and _is_cuda(kwargs.get("device")):
+            kwargs["device"] = "cpu"
+            made = function(*args, **kwargs)
+            return made if _is_table(made) else made.to("meta")
         if name == "__get__" and owner is torch.Tensor.is_cuda:
             return args[0].device.type == "meta"
         if name in _ANSWERS and any(isinstance(a, torch.Tensor) and a.is_meta for a in args):
@@ -51,9 +57,10 @@ class _NoMemory(TorchFunctionMode):
         kwargs.pop("generator", None) if kwargs.get("device") == "meta" else None
         return function(*["meta" if _is_cuda(a) else a for a in args], **kwargs)
 
-    @staticmethod
-    def _moved(tensor: Any, device: Any) -> Any:
-        return tensor.to(device)
+
+def _is_table(tensor: Any) -> bool:
+    """Sizes, offsets and the like, which programs compute with: they keep their values."""
+    return tensor.device.type == "cpu" and not tensor.dtype.is_floating_point and tensor.numel() <= 4096
 
 
 def _listed(tensor: Any) -> Any:
@@ -113,15 +120,19 @@ class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: Any) -> Any:
         module = types.ModuleType(spec.name)
-        module.__dict__["__getattr__"] = lambda name: MagicMock(name=name) if not name.startswith("__") else _absent(name)
+        module.__dict__["__getattr__"] = _stand_in
         return module
 
     def exec_module(self, module: Any) -> None:
         pass
 
 
-def _absent(name: str) -> Any:
-    raise AttributeError(name)
+def _stand_in(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if name.endswith("_fwd"):  # l2norm_fwd and the like: the normalised tensor, which looks like the given one, and a statistic
+        return lambda tensor, *args, **kwargs: (tensor, None)
+    return MagicMock(name=name)
 
 
 # -- what is kept -----------------------------------------------------------------------------------------------------------------
