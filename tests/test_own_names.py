@@ -73,3 +73,13 @@ def test_such_files_are_checked(decorator: str):
     assert findings(code) == ([], 1), "what is no name of the language is nobody's business"
     assert findings(code.replace("T.Parallel(64)", "T.Paralel(64)"))[0] == [("unknown-attribute", 14)]
     assert findings(code.replace('"float32"), B', '"floot32"), B'))[0] == [("dtype-name", 12)]
+
+
+def test_parts_of_the_package_are_no_names_of_the_language():
+    """An import of a part asks the package for that name first: in a process that has imported nothing else yet."""
+    import subprocess
+    import sys
+
+    code = "from tilec.language import kinds, parameters; import tile_lsp.server.main; assert kinds.POLICY and parameters.kind_of"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -7,8 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 
+_PARTS = ("kinds", "parameters")  # modules of this package: an import of one asks for the name first
+
+
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
+    if name.startswith("__") or name in _PARTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
