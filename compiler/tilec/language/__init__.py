@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 _PARTS = ("kinds", "parameters")  # modules of this package: an import of one asks for the name first
 
 
