@@ -66,3 +66,39 @@ def test_it_assembles(target):
             B[P[i], k] = A[i, k]
     """), target)
     made.cubin()
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_whole_numbers(dtype):
+    """A copy, and arithmetic that wraps at four bits."""
+    a, same, twice, wide = packed(8, 64), *(torch.zeros(8, 32, dtype=torch.uint8) for _ in range(2)), torch.zeros(8, 64, dtype=torch.int32)
+    three_ways(f"A: T.Tensor((8, 64), '{dtype}'), B: T.Tensor((8, 64), '{dtype}'), C: T.Tensor((8, 64), '{dtype}'), D: T.Tensor((8, 64), 'int32')", f"""
+    with T.Kernel(1, threads=64):
+        s = T.alloc_shared((8, 64), '{dtype}')
+        T.copy(A, s)
+        T.copy(s, B)
+        for i, j in T.Parallel(8, 64):
+            C[i, j] = s[i, j] + s[i, j]
+            D[i, j] = T.cast(s[i, j], 'int32')
+    """, a, same, twice, wide, interpreter=False, threads=False)
+    codes = torch.stack([a & 15, a >> 4], -1).reshape(8, 64).int()
+    values = torch.where(codes > 7, codes - 16, codes) if dtype == "int4" else codes
+    if bool(wide.any()):
+        assert torch.equal(same, a) and torch.equal(wide, values)
+        doubled = torch.stack([twice & 15, twice >> 4], -1).reshape(8, 64).int()
+        assert torch.equal(doubled, codes * 2 % 16)
+
+
+@pytest.mark.parametrize("threads", [32, 64, 128])
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_whole_numbers_assemble(dtype, threads):
+    made = for_target(prim(f"A: T.Tensor((256,), '{dtype}'), B: T.Tensor((256,), '{dtype}'), C: T.Tensor((256,), 'float16')", f"""
+    with T.Kernel(1, threads={threads}):
+        s = T.alloc_shared((256,), '{dtype}')
+        T.copy(A, s)
+        T.copy(s, B)
+        for i in T.Parallel(256):
+            C[i] = T.cast(s[i], 'float16') * 0.5
+            B[i] = ~B[i]
+    """), "sm_80")
+    made.cubin()

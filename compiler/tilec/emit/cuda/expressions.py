@@ -104,7 +104,7 @@ class ExpressionPrinter:
             bits = "__half_as_ushort" if buffer.dtype == "float16" else "__bfloat16_as_ushort"
             return f"*reinterpret_cast<volatile unsigned short*>(&{self.element(buffer, indices)}) = {bits}({value})"
         if nibbles.is_packed(buffer):
-            return nibbles.store(self, self.name(buffer), self.text(self.offset(buffer, indices)), value)
+            return nibbles.store(self, self.name(buffer), self.text(self.offset(buffer, indices)), value, buffer.dtype)
         return f"{self.element(buffer, indices)} = {value}"
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
@@ -170,6 +170,8 @@ def _binary(p: ExpressionPrinter, e: Binary, level: int) -> str:
         p.type(dtype)
         wide = Binary("float32" if e.dtype != "bool" else "bool", e.span, e.op, Cast("float32", None, e.a), Cast("float32", None, e.b))
         return p.text(Cast(e.dtype, None, wide) if e.dtype != "bool" else wide, level)
+    if dtype in types.INT4 and e.dtype == dtype:  # computed wide, wrapped to four bits
+        return p.text(Cast(dtype, None, Binary("int32", e.span, e.op, Cast("int32", None, e.a), Cast("int32", None, e.b))), level)
     if e.op in ("truncmod",) and dtypes.is_float(dtype):
         return p.text(Call(e.dtype, e.span, "fmod", (e.a, e.b)), level)
     symbol = _SYMBOL[e.op]
@@ -215,6 +217,8 @@ def _min_max(p: ExpressionPrinter, e: Binary, dtype: str) -> str:
 def _unary(p: ExpressionPrinter, e: Unary, level: int) -> str:
     if e.dtype in types.FLOAT8 or e.dtype == types.FLOAT4:
         return p.text(Cast(e.dtype, None, Unary("float32", None, e.op, Cast("float32", None, e.a))), level)
+    if e.dtype in types.INT4:
+        return p.text(Cast(e.dtype, None, Unary("int32", None, e.op, Cast("int32", None, e.a))), level)
     symbol = {"neg": "-", "not": "!", "bitnot": "~"}[e.op]
     text = f"{symbol}{p.text(e.a, 11)}"
     return f"static_cast<{p.type(e.dtype)}>({text})" if dtypes.is_int(e.dtype) and dtypes.bits(e.dtype) < 32 else (f"({text})" if level > 10 else text)
@@ -238,7 +242,7 @@ def _load(p: ExpressionPrinter, e: Load, level: int) -> str:
         made = "__ushort_as_half" if e.buffer.dtype == "float16" else "__ushort_as_bfloat16"
         return f"{made}(*reinterpret_cast<const volatile unsigned short*>(&{p.element(e.buffer, e.indices)}))"
     if nibbles.is_packed(e.buffer):
-        return nibbles.load(p, p.name(e.buffer), p.text(p.offset(e.buffer, e.indices)))
+        return nibbles.load(p, p.name(e.buffer), p.text(p.offset(e.buffer, e.indices)), e.buffer.dtype)
     return p.element(e.buffer, e.indices)
 
 

@@ -1,6 +1,6 @@
-"""4-bit floats in CUDA: two to a byte in memory that threads share, the first one low; one to a byte in registers.
+"""4-bit numbers in CUDA: two to a byte in memory that threads share, the first one low; one to a byte in registers.
 
-A value is its code, an unsigned char below 16. Storing one changes its half of a byte only, so that threads may write neighbours.
+A float is its code, an unsigned char below 16; a signed integer is extended to a char where it is read. Storing one changes its half of a byte only, so that threads may write neighbours.
 OCP Microscaling Formats, E2M1: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives; conversions round to nearest even and saturate.
 """
 from __future__ import annotations
@@ -37,12 +37,17 @@ _STORE = """__device__ __forceinline__ void tile_store_nibble(unsigned char* bas
 
 def is_packed(buffer: Buffer) -> bool:
     """Whether two elements share a byte."""
-    return buffer.dtype == FLOAT4 and not buffer.scope.startswith("local")
+    return buffer.dtype in (FLOAT4, "int4", "uint4") and not buffer.scope.startswith("local")
 
 
-def load(p: Any, base: str, index: str) -> str:
-    return f"{p.use('tile_load_nibble', _LOAD)}({base}, {index})"
+def load(p: Any, base: str, index: str, dtype: str = FLOAT4) -> str:
+    code = f"{p.use('tile_load_nibble', _LOAD)}({_bytes(base, dtype, 'const ')}, {index})"
+    return f"static_cast<signed char>({code} << 28 >> 28)" if dtype == "int4" else code
 
 
-def store(p: Any, base: str, index: str, value: str) -> str:
-    return f"{p.use('tile_store_nibble', _STORE)}({base}, {index}, {value})"
+def store(p: Any, base: str, index: str, value: str, dtype: str = FLOAT4) -> str:
+    return f"{p.use('tile_store_nibble', _STORE)}({_bytes(base, dtype)}, {index}, {value})"
+
+
+def _bytes(base: str, dtype: str, kind: str = "") -> str:
+    return f"reinterpret_cast<{kind}unsigned char*>({base})" if dtype == "int4" else base

@@ -12,11 +12,12 @@ NAMES = {
     "bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short", "int32": "int",
     "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long", "float16": "__half", "bfloat16": "__nv_bfloat16",
     "float32": "float", "tfloat32": "float", "float64": "double", "float8_e4m3fn": "__nv_fp8_e4m3", "float8_e5m2": "__nv_fp8_e5m2",
-    "float8_e8m0fnu": "__nv_fp8_e8m0", "float4_e2m1fn": "unsigned char", "handle": "unsigned long long", "void": "void",
+    "float8_e8m0fnu": "__nv_fp8_e8m0", "float4_e2m1fn": "unsigned char", "int4": "signed char", "uint4": "unsigned char", "handle": "unsigned long long", "void": "void",
 }
 HEADERS = {"float16": "cuda_fp16.h", "bfloat16": "cuda_bf16.h", "float8_e4m3fn": "cuda_fp8.h", "float8_e5m2": "cuda_fp8.h", "float8_e8m0fnu": "cuda_fp8.h"}
 HALVES = ("float16", "bfloat16")
 FLOAT4 = "float4_e2m1fn"  # its values are codes (nibbles.py)
+INT4 = ("int4", "uint4")  # a value is a whole char in registers, half a byte in memory (nibbles.py)
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu")
 
 
@@ -89,6 +90,9 @@ def convert(text: str, source: str, target: str) -> str:
             return f"__float2half_rn({value})"
         return f"__float2bfloat16_rn({value})" if target == "bfloat16" else f"{NAMES[target]}({value})"
     value = wide if wide is not None else text
+    if target in INT4:
+        wrapped = f"static_cast<int>({value}) << 28 >> 28" if target == "int4" else f"static_cast<int>({value}) & 15"
+        return f"static_cast<{NAMES[target]}>({wrapped})"
     return f"static_cast<{NAMES[target]}>({value})"
 
 
