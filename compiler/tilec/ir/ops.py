@@ -86,8 +86,8 @@ OPS: dict[str, OpSpec] = {
     "mma_gemm_blockscaled": OpSpec(("A", "B", "C", "SFA", "SFB"), ("C",), (
         "transpose_A", "transpose_B", "policy", "clear_accum", "k_start", "sf_a_granularity_k", "sf_b_granularity_k", "sf_layout"),
         "the same with warp-level instructions", lowered=False),
-    "im2col": OpSpec(("img",), ("col",), ("nhw_step", "c_step", "kernel", "stride", "dilation", "pad"),
-                     "one tile of the matrix a convolution of img multiplies with", lowered=False),
+    "im2col": OpSpec(("src",), ("dst",), ("nhw_step", "c_step", "kernel", "stride", "dilation", "pad"),
+                     "one tile of the matrix that a convolution of src multiplies with"),
     "copy_cluster": OpSpec(("src",), ("dst",), ("dst_block", "cluster_mask", "barrier"),
                            "copy into the shared memory of another block of the cluster, or of several", lowered=False),
     "tma_gather4": OpSpec(("src",), ("dst",), ("col", "rows", "barrier"), "dst[i] = src[rows[i], col:col+n] for four rows", lowered=False),

@@ -79,7 +79,7 @@ def loop_facts(s: For) -> LoopFacts:
 
 def runs_ahead(s: Stmt, position: int, loop: For, facts: LoopFacts, inside: dict[Buffer, int], uses: dict[Buffer, int]) -> TileOp | None:
     """The copy with names of the body replaced by their values, if it can be moved to an earlier iteration."""
-    if not isinstance(s, TileOp) or s.op != "copy":
+    if not isinstance(s, TileOp) or s.op not in ("copy", "im2col"):
         return None
     src, dst = s.region("src"), s.region("dst")
     if src.buffer.storage().scope != GLOBAL or not dst.buffer.is_shared() or src.buffer.storage() in facts.written:
@@ -91,11 +91,12 @@ def runs_ahead(s: Stmt, position: int, loop: For, facts: LoopFacts, inside: dict
         return None
     names = _expanded(facts.named)
     bounds = [substitute(e, names) for e in (*src.mins, *src.extents)]
-    if not all(_independent(e, loop, facts) for e in bounds):
+    steps = {name: substitute(value, names) for name, value in s.args.items() if isinstance(value, Expr)}
+    if not all(_independent(e, loop, facts) for e in (*bounds, *steps.values())):
         return None
     n = len(src.mins)
     moved = Region(src.buffer, tuple(bounds[:n]), tuple(bounds[n:]), src.form, src.span)
-    return replace(s, args={**s.args, "src": moved})
+    return replace(s, args={**s.args, **steps, "src": moved})
 
 
 def _expanded(named: dict[Var, Expr]) -> dict[Var, Expr]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..ir import dtypes
 from ..ir.buffer import FRAGMENT, GLOBAL, TMEM, Buffer, Region, index_at, tile_axes, tile_shape, whole
-from ..ir.build import cast, const, lift
+from ..ir.build import cast, const, lift, select
+from ..ir.convolution import image_place
 from ..ir.expr import Expr, Load, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
@@ -119,6 +120,18 @@ def _copy(op: TileOp, ctx: PassContext) -> Body:
     if op.args.get("pipeline"):
         attrs["pipeline"] = op.args["pipeline"]
     return (over_tile(op, shape, lambda p: (Store(op.span, dst.buffer, at(dst, p), cast(element(src, p), dst.dtype)),), ctx, **attrs),)
+
+
+def _im2col(op: TileOp, ctx: PassContext) -> Body:
+    src, dst = op.region("src"), op.region("dst")
+
+    def body(p: tuple[Expr, ...]) -> Body:
+        indices, there = image_place(op, *p)
+        value: Expr = Load(src.dtype, op.span, src.buffer, indices)
+        return (Store(op.span, dst.buffer, (*dst.mins[:-2], dst.mins[-2] + p[0], dst.mins[-1] + p[1]), value if there is None else select(there, value, const(0, src.dtype))),)
+
+    attrs = {name: op.args[name] for name in ("asynchronous", "pipeline") if op.args.get(name)}
+    return (over_tile(op, dst.extents[-2:], body, ctx, copy=True, **attrs),)
 
 
 def _bulk_copy(op: TileOp, ctx: PassContext) -> Body:
@@ -257,7 +270,7 @@ def _none(op: TileOp, ctx: PassContext) -> Body:
 
 
 _EXPANSIONS: dict[str, Callable[[TileOp, PassContext], Body]] = {
-    "copy": _copy, "async_copy": _copy, "tma_copy": _bulk_copy, "transpose": _transpose, "fill": _fill, "clear": _fill, "atomic": _atomic, "reduce": _reduce,
+    "copy": _copy, "async_copy": _copy, "tma_copy": _bulk_copy, "im2col": _im2col, "transpose": _transpose, "fill": _fill, "clear": _fill, "atomic": _atomic, "reduce": _reduce,
     "cumsum": _scan, "cummax": _scan, "annotate": _none,
 }
 

@@ -20,7 +20,7 @@ def _im2col(ev: Evaluator, b: Bound) -> Any:
     found = regions(ev, b, "img", "col")
     if found is not None:
         more = {n: plain(number(b[n])) for n in ("nhw_step", "c_step", "kernel", "stride", "dilation", "pad")}
-        emit(ev, b, "im2col", {"img": found[0], "col": found[1], **more})
+        emit(ev, b, "im2col", {"src": found[0], "dst": found[1], **more})
     return None
 
 

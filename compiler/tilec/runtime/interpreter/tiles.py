@@ -8,7 +8,7 @@ import torch
 
 from ...ir import dtypes
 from ...ir.buffer import Region
-from ...ir.build import const, const_int
+from ...ir.build import const, const_int, lift
 from ...ir.expr import Expr
 from ...ir.stmt import TileOp
 from .barriers import arrive, complete, wait
@@ -78,6 +78,24 @@ def _transpose(state: State, op: TileOp, mask: Mask) -> None:
     tile = read(state, op.region("src"))
     taint = None if tile.taint is None else Taint(tile.taint.mask.transpose(-1, -2), tile.taint.message, tile.taint.span)
     write(state, op.region("dst"), Tile(tile.values.transpose(-1, -2), taint), op.region("src").dtype)
+
+
+def _im2col(state: State, op: TileOp, mask: Mask) -> None:
+    """The image is padded and taken apart by torch."""
+    src, dst = op.region("src"), op.region("dst")
+    tile = read(state, src)
+    if tile.by_lane or tile.taint is not None or len(src.extents) != 4:
+        raise Unsupported("im2col of this image", op.span)
+    size, stride, dilation, pad, row, column = (integer(state, lift(op.args[n])) for n in ("kernel", "stride", "dilation", "pad", "nhw_step", "c_step"))
+    rows, columns = extents_of(state, dst)[-2:]
+    images = tile.values.reshape([integer(state, e) for e in src.extents]).permute(0, 3, 1, 2).to(torch.float64)
+    matrix = torch.nn.functional.unfold(images, size, dilation=dilation, padding=pad, stride=stride)  # [image, channel and place of the kernel, place]
+    channels = images.shape[1]
+    matrix = matrix.reshape(len(images), channels, size * size, -1).permute(0, 3, 2, 1).reshape(-1, size * size * channels)
+    found = torch.zeros((rows, columns), dtype=tile.values.dtype)
+    part = matrix[row * rows : (row + 1) * rows, column * columns : (column + 1) * columns]
+    found[: part.shape[0], : part.shape[1]] = part.to(found.dtype)
+    write(state, dst, Tile(found, None, False), src.dtype, mask)
 
 
 def _fill(state: State, op: TileOp, mask: Mask) -> None:
@@ -354,6 +372,7 @@ OPERATORS: dict[str, Any] = {
     "copy": _copy,
     "async_copy": _copy,
     "tma_copy": _copy,
+    "im2col": _im2col,
     "transpose": _transpose,
     "fill": _fill,
     "clear": _fill,

@@ -31,10 +31,10 @@ from ..errors import LoweringError
 from .context import Context
 from .matrix import lower_gemm
 from .reduce import lower_reduce
-from .tiles import atomic_call, lower_atomic, lower_copy, lower_dp4a, lower_fill, lower_scan, lower_transpose
+from .tiles import atomic_call, lower_atomic, lower_copy, lower_dp4a, lower_fill, lower_im2col, lower_scan, lower_transpose
 
 OPERATORS: dict[str, Any] = {
-    "copy": lower_copy, "async_copy": lower_copy, "tma_copy": lower_copy, "transpose": lower_transpose, "fill": lower_fill, "clear": lower_fill,
+    "copy": lower_copy, "async_copy": lower_copy, "tma_copy": lower_copy, "im2col": lower_im2col, "transpose": lower_transpose, "fill": lower_fill, "clear": lower_fill,
     "gemm": lower_gemm, "tcgen05_gemm": lower_gemm, "wgmma_gemm": lower_gemm,
     "gemm_sp": lower_gemm, "wgmma_gemm_sp": lower_gemm, "tcgen05_gemm_sp": lower_gemm, "reduce": lower_reduce, "cumsum": lower_scan, "cummax": lower_scan,
     "atomic": lower_atomic, "dp4a": lower_dp4a,

@@ -5,7 +5,8 @@ from typing import Any
 
 from ...analysis.guards import inside
 from ...ir.buffer import GLOBAL, Region, index_at, tile_axes, tile_shape
-from ...ir.build import binary, cast, const, const_int, lift
+from ...ir.build import binary, cast, const, const_int, lift, select
+from ...ir.convolution import image_place
 from ...ir.expr import Expr
 from ...ir.stmt import Body, If, Store, TileOp
 from ..errors import LoweringError
@@ -23,6 +24,18 @@ def lower_copy(op: TileOp, ctx: Context) -> Body:
         return (ctx.store(dst.buffer, index_at(dst, position if tile_axes(dst) else ()), value, op.span),)
 
     return ctx.loops(shape, body, op.span)
+
+
+def lower_im2col(op: TileOp, ctx: Context) -> Body:
+    src, dst = op.region("src"), op.region("dst")
+
+    def body(position: tuple[Expr, ...]) -> Body:
+        indices, there = image_place(op, *position)
+        value = ctx.load(src.buffer, indices, op.span)
+        value = value if there is None else select(there, value, const(0, src.dtype))
+        return (ctx.store(dst.buffer, (*dst.mins[:-2], dst.mins[-2] + position[0], dst.mins[-1] + position[1]), value, op.span),)
+
+    return ctx.loops(dst.extents[-2:], body, op.span)
 
 
 def lower_transpose(op: TileOp, ctx: Context) -> Body:
