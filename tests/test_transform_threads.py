@@ -373,3 +373,55 @@ def test_a_fragment_in_another_shape_is_reduced_in_registers():
     out = execute(program, A=a, B=b, W=w)
     c = np.maximum(a.astype(np.float32) @ b.astype(np.float32).T, 0).reshape(32, 2, 32) * w
     np.testing.assert_allclose(out["S"], c.sum(-1).T, rtol=1e-5)
+
+
+@pytest.mark.parametrize("value", ["A[tx * 4 + v] * 2.0", "A[tx * 4 + v]", "x[v] * x[0]"])
+def test_vectorised_stores_are_waited_for(value):
+    """Whether they become one wide store or several, another thread reads what they wrote, and the next round overwrites it."""
+    body = f"""
+with T.Kernel(1, threads=32) as bx:
+    tx = T.get_thread_binding()
+    s = T.alloc_shared((128,), 'float32')
+    x = T.alloc_local((4,), 'float32')
+    for v in T.vectorized(4):
+        x[v] = A[tx * 4 + v] + 1.0
+    for k in T.serial(2):
+        for v in T.vectorized(4):
+            s[tx * 4 + v] = {value}
+        C[k, tx] = s[127 - tx]
+"""
+    a = np.arange(128, dtype=np.float32)
+    got = execute(lowered(prim("A: T.Tensor((128,), 'float32'), C: T.Tensor((2, 32), 'float32')", body)), A=a)["C"]
+    x = (a.reshape(32, 4) + 1.0)
+    made = {"A[tx * 4 + v] * 2.0": a * 2, "A[tx * 4 + v]": a, "x[v] * x[0]": (x * x[:, :1]).reshape(-1)}[value]
+    assert np.array_equal(got, np.stack([made[::-1][:32]] * 2))
+
+
+def test_copies_of_a_threads_own_tiles():
+    """From and to a thread's array at places that depend on the thread, and fills of such places: each thread does all of its own."""
+    body = """
+with T.Kernel(2, threads=(8, 2)) as bx:
+    tx = T.get_thread_binding(0)
+    ty = T.get_thread_binding(1)
+    x = T.alloc_local((16,), 'float32')
+    T.copy(A[bx * 8 + tx, ty * 16:ty * 16 + 16], x)
+    for i in T.serial(16):
+        x[i] = x[i] + ty
+    T.copy(x, C[bx * 8 + tx, ty * 16:ty * 16 + 16])
+    T.fill(D[bx * 16 + ty * 8 + tx, 0:4], 3.0)
+    if tx < 4:
+        T.copy(x[0:4], D[bx * 16 + ty * 8 + tx, 2:6])
+"""
+    signature = "A: T.Tensor((16, 32), 'float32'), C: T.Tensor((16, 32), 'float32'), D: T.Tensor((32, 6), 'float32')"
+    a = np.random.default_rng(0).integers(-9, 9, (16, 32)).astype(np.float32)
+    got = execute(lowered(prim(signature, body)), A=a, D=np.zeros((32, 6), np.float32))
+    expected = a.copy()
+    expected[:, 16:] += 1
+    assert np.array_equal(got["C"], expected)
+    wanted = np.zeros((32, 6), np.float32)
+    wanted[:, :4] = 3.0
+    for n in range(32):
+        block, ty, tx = n // 16, n // 8 % 2, n % 8
+        if tx < 4:
+            wanted[n, 2:6] = expected[block * 8 + tx, ty * 16:ty * 16 + 4]
+    assert np.array_equal(got["D"], wanted)

@@ -83,6 +83,7 @@ class LaunchState:
     role: tuple[int, int] | None = None  # the threads this state is for, if not the whole block
     warpgroup: Var | None = None  # of a group of threads: the name of the number of a thread's warpgroup, once something asked for it
     warpgroup_value: Expr | None = None
+    each_thread: set[int] = field(default_factory=set)  # ids of the loops that every thread runs in full, for itself
     _registers: dict[Buffer, Buffer] = field(default_factory=dict)
     keep: list[Any] = field(default_factory=list)  # statements whose id() is a key must stay alive
 

@@ -90,7 +90,7 @@ def _serial(s: Stmt) -> Stmt:
 def over_tile(op: TileOp, shape: tuple[Expr, ...], make: Callable[[tuple[Expr, ...]], Body], ctx: PassContext, **attrs: Any) -> Parallel:
     names = "ijklmnpq"
     variables = tuple(Var("int32", op.span, names[k % len(names)], "loop") for k in range(len(shape)))
-    return Parallel(op.span, variables, shape, make(variables), attrs)
+    return Parallel(op.span, variables, shape, make(variables), {"tile_op": True, **attrs})
 
 
 def element(region: Region, position: tuple[Expr, ...]) -> Load:

@@ -24,6 +24,7 @@ from .matrix.layouts import accumulator_layout, operand_layout
 from .matrix.shape import MATRIX_OPS, matrix_shape
 from .matrix.shared import required_shared_layout
 from .matrix.tensor_memory import copy_fragment_layout
+from .own_copies import find_own_copies
 from .rewrite import map_children
 from .uses import buffers_in
 
@@ -39,6 +40,7 @@ def infer_layouts(program: TileProgram, ctx: PassContext) -> TileProgram:
 
 def _launch(s: Launch, state: LaunchState) -> Launch:
     s = replace(s, body=_matrix_operands(s.body, state))
+    find_own_copies(s, state)
     Inference(s.body, state).run()
     _shared_tiles(s, state)
     return s
@@ -197,7 +199,7 @@ class Inference:
     def _known_layout(self, loop: Parallel) -> FragmentLayout | None:
         """The layout that the fragments already decided give a loop: the one under which most accesses stay in a thread."""
         extents = static_extents(loop)
-        if extents is None or needs_every_thread(loop):
+        if extents is None or needs_every_thread(loop, self.state):
             return None
         accesses = fragment_accesses(loop.body)
         best: tuple[Any, FragmentLayout] | None = None
@@ -259,7 +261,7 @@ class Inference:
             self.state.layouts[b] = self._default(b)
             return
         assert isinstance(s, Parallel)
-        if needs_every_thread(s) or static_extents(s) is None:
+        if needs_every_thread(s, self.state) or static_extents(s) is None:
             return
         self._from_loop(s, default_loop_layout(s, self.state))
         for a in fragment_accesses(s.body):
@@ -288,7 +290,7 @@ class Inference:
         extents = static_extents(loop)
         if extents is None:
             return FragmentLayout((), (), ())
-        if needs_every_thread(loop):
+        if needs_every_thread(loop, self.state):
             return replicated(extents, self.state.threads)
         known = self._known_layout(loop)
         if known is not None and not (known.replicas and updates_memory(loop)):
@@ -311,9 +313,9 @@ def loop_ranges(loop: Parallel) -> Ranges:
     return ranges
 
 
-def needs_every_thread(loop: Parallel) -> bool:
-    """A loop that fills private arrays element by element is run in full by each thread."""
-    return not loop.attrs.get("accumulates") and any(isinstance(s, Store) and s.buffer.scope == "local" and any(
+def needs_every_thread(loop: Parallel, state: LaunchState) -> bool:
+    """A loop that fills private arrays element by element is run in full by each thread, and so is a tile of one thread."""
+    return id(loop) in state.each_thread or not loop.attrs.get("accumulates") and any(isinstance(s, Store) and s.buffer.scope == "local" and any(
         isinstance(x, Var) and x in loop.vars for i in s.indices for x in walk_expr(i)) for s in walk_statements(loop.body))
 
 

@@ -36,7 +36,7 @@ def lower_parallel(s: Parallel, layout: FragmentLayout, state: LaunchState, rang
     _set_inner_ranges(s.body, known)
     digits = LoopDigits(s.vars, layout, known)
     # Copies of an iteration that updates memory would see each other's results: only the first runs.
-    once = any(r.extent > 1 for r in layout.replicas) and updates_memory(s)
+    once = any(r.extent > 1 for r in layout.replicas) and updates_memory(s) and id(s) not in state.each_thread
     before, after, staged = _exchange(s, digits, state, once)
     body = _redirect(s.body, staged, known)
     loop = LoopLowering(s, layout, state, digits, known, once)
@@ -310,7 +310,7 @@ class LoopLowering:
 
     def once(self, body: Body, span: Span | None) -> Body:
         """Effects on memory happen for the first copy of an iteration only."""
-        condition = None if self.whole_once else self.first_copy()
+        condition = None if self.whole_once or id(self.s) in self.state.each_thread else self.first_copy()
         return body if condition is None else (If(span, condition, body),)
 
     def _operator(self, s: TileOp, values: dict[Var, Expr]) -> Body:

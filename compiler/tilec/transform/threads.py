@@ -70,7 +70,8 @@ class ThreadLowering:
         if isinstance(s, Alloc):
             return self._alloc(s)
         if isinstance(s, Parallel):
-            self._converged(s, divergent, "T.Parallel")
+            if id(s) not in self.state.each_thread:
+                self._converged(s, divergent, "T.Parallel")
             return self._parallel(s)
         if isinstance(s, TileOp):
             return self._operator(s, divergent)
@@ -152,11 +153,13 @@ class ThreadLowering:
         self.loops.append(inner)
         body = self.body(s.body, inner)
         self.loops.pop()
+        whole = kind == "vectorized" and not any(isinstance(x, Unit) and (x.barrier or x.waits or x.asynchronous) for x in walk_statements(body))
         if kind == "vectorized":
-            body = strip(body)
-            kind = "vectorized" if _is_vector(s, body) else "unroll"
+            plain = strip(body)
+            kind = "vectorized" if _is_vector(s, plain) else "unroll"
+            body = plain if whole or kind == "vectorized" else body
         made = For(s.span, s.var, start, extent, body, kind, s.step, {"tiles": True} if s.attrs.get("tiles") else {})
-        if kind in ("vectorized",):
+        if whole or kind == "vectorized":  # its iterations are in no order, so the loop synchronises with others as one
             return [*first, *second, unit((made,), s.span)]
         return [*first, *second, made if not inner or divergent else self._as_unit(made)]
 
