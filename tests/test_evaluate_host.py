@@ -195,3 +195,21 @@ def test_a_name_that_a_loop_misses_again_and_again_is_not_looked_for_each_time(m
     code = "def run(count):\n    sizes = [0] * 4\n    for i in range(count):\n        sizes[i % 4] = ratoi\n    scale(sizes[0], 2)\nratio = 3\nrun(1000)\n"
     analysis_of(FACTORY + code)
     assert len(asked) <= 1
+
+
+def test_allocations_further_down_are_looked_for_once_a_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+    from evaluate_support import instantiate
+    from tilec.evaluate import names
+
+    walks: list[str] = []
+    walk = names.walk
+    monkeypatch.setattr(names, "walk", lambda node: walks.append(node.name) or walk(node))
+    code = FACTORY.replace("            T.copy(tile, B", "            for i in range(50):\n                T.copy(late, lost)\n            late = T.alloc_shared((4,), dtype)\n            T.copy(tile, B")
+    analysis = analysis_of(code + "scale(1, 2)\nscale(3, 4)\n")
+    [kernel] = analysis.kernels
+    for instance in kernel.instances:
+        program = instantiate(analysis, kernel, instance)
+        assert program is not None
+        told = {p.rule: p.message for p in program.attrs["problems"]}
+        assert "late" in told["use-before-alloc"] and "'lost'" in told["undefined-name"]
+    assert walks == ["scale"]

@@ -9,6 +9,8 @@ from typing import Any
 from tilec.check import check_analysis
 from tilec.evaluate import analyse
 from tilec.evaluate.definitions import KernelInstance, value_text
+from tilec.ir.expr import Expr
+from tilec.ir.printer import expr_text
 from tilec.source.file import SourceFile
 from tilec.target import chips
 
@@ -63,7 +65,7 @@ def made_from(i: KernelInstance) -> tuple[Any, ...]:
     found = (i.text, i.origin, i.expects_failure, tuple(map(str, i.targets)), options_text({**i.function.jit, **i.options}))
     scope, around = i.function.scope, []
     while scope is not None and scope.parent is not None:
-        around += [(n, value_text(v)) for n, v in sorted(scope.names.items()) if n in used_names(i.function.node)]
+        around += [(n, expr_text(v) if isinstance(v, Expr) else value_text(v)) for n, v in sorted(scope.names.items()) if n in used_names(i.function.node)]
         scope = scope.parent
     return (*found, tuple(around))
 

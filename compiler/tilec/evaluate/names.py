@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import ast
 import difflib
-import re
 
 from ..source.file import SourceFile
+from ..source.nodes import walk
 from .scope import Scope
 
 
@@ -22,17 +22,33 @@ def suggestion(name: str, scope: Scope) -> str:
 
 def allocated_later(source: SourceFile, name: ast.Name) -> ast.stmt | None:
     """The allocation further down in the same function that binds a name."""
-    if not re.search(rf"\b{name.id}\s*=[^=\n]*\balloc_", source.text):  # names that are bound nowhere may be many
+    top = next((s for s in source.tree.body if _holds(s, name.lineno)), None)
+    if top is None:
         return None
-    tree = source.tree
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= name.lineno <= (n.end_lineno or n.lineno)]
-    if not functions:
+    functions, allocations = source.remembered("allocations", top, lambda: _functions_and_allocations(top))
+    later = [s for s in allocations.get(name.id, ()) if s.lineno > name.lineno]
+    if not later:
         return None
-    innermost = max(functions, key=lambda f: f.lineno)
-    for s in ast.walk(innermost):
-        if isinstance(s, ast.Assign) and s.lineno > name.lineno and _allocates(s.value) and any(isinstance(t, ast.Name) and t.id == name.id for t in s.targets):
-            return s
-    return None
+    innermost = max((f for f in functions if _holds(f, name.lineno)), key=lambda f: f.lineno, default=None)
+    return next((s for s in later if innermost is not None and _holds(innermost, s.lineno)), None)
+
+
+def _holds(s: ast.stmt, line: int) -> bool:
+    return s.lineno <= line <= (s.end_lineno or s.lineno)
+
+
+def _functions_and_allocations(top: ast.stmt) -> tuple[list[ast.FunctionDef], dict[str, list[ast.stmt]]]:
+    """Looked for once: a name that is bound nowhere may be met many times, at many instances."""
+    functions: list[ast.FunctionDef] = []
+    allocations: dict[str, list[ast.stmt]] = {}
+    for s in walk(top):
+        if isinstance(s, ast.FunctionDef):
+            functions.append(s)
+        elif isinstance(s, ast.Assign) and _allocates(s.value):
+            for target in s.targets:
+                if isinstance(target, ast.Name):
+                    allocations.setdefault(target.id, []).append(s)
+    return functions, allocations
 
 
 def _allocates(value: ast.expr) -> bool:

@@ -270,8 +270,8 @@ def _none(op: TileOp, ctx: PassContext) -> Body:
 
 
 _EXPANSIONS: dict[str, Callable[[TileOp, PassContext], Body]] = {
-    "copy": _copy, "async_copy": _copy, "tma_copy": _bulk_copy, "im2col": _im2col, "transpose": _transpose, "fill": _fill, "clear": _fill, "atomic": _atomic, "reduce": _reduce,
-    "cumsum": _scan, "cummax": _scan, "annotate": _none,
+    "copy": _copy, "async_copy": _copy, "tma_copy": _bulk_copy, "im2col": _im2col, "transpose": _transpose, "fill": _fill, "clear": _fill, "atomic": _atomic,
+    "reduce": _reduce, "cumsum": _scan, "cummax": _scan, "annotate": _none,
 }
 
 __all__ = ["COPIES", "GLOBAL", "accumulator_dtype", "expand_tiles", "over_tile", "substitute_body"]
