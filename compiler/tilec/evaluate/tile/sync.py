@@ -153,6 +153,10 @@ def deallocate_tmem(ev: Evaluator, b: Bound) -> Any:
 def print_value(ev: Evaluator, b: Bound) -> Any:
     if ev.builder is None:
         return None
+    if isinstance(b["obj"], (str, list, tuple, dict)):
+        what = "text" if isinstance(b["obj"], str) else f"a {type(b['obj']).__name__}"
+        ev.problem("argument-kind", f"T.print shows a buffer or a value of the device, not {what}; text belongs in msg=", b.where("obj"))
+        return None
     source = to_region(b["obj"], b.where("obj"))
     value = None if source is not None and source.form != "element" else plain(scalar_operand(b["obj"]))
     if source is None and not isinstance(value, (int, float, Expr)):
