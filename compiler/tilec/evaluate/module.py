@@ -148,11 +148,39 @@ def _find_stray_launches(ev: Evaluator, source: SourceFile, scope: Scope, analys
             continue
         for call in values:
             name = _called_name(call)
-            rule = _stray(ev, call, name, scope)
-            if rule is not None:
-                found = Problem(rule, _STRAY[rule].format(name=name), source.span(call))
-                if all(p.rule != rule or p.span != found.span for p in analysis.problems):
-                    analysis.problems.append(found)
+            _report_stray(ev, call, name, scope, analysis)
+            for inner in _made_inside(ev, call, scope):
+                _report_stray(ev, inner, _called_name(inner), scope, analysis)
+
+
+def _report_stray(ev: Evaluator, call: ast.expr, name: str, scope: Scope, analysis: ModuleAnalysis) -> None:
+    rule = _stray(ev, call, name, scope)
+    if rule is not None:
+        found = Problem(rule, _STRAY[rule].format(name=name), ev.source.span(call))
+        if all(p.rule != rule or p.span != found.span for p in analysis.problems):
+            analysis.problems.append(found)
+
+
+def _made_inside(ev: Evaluator, call: ast.expr, scope: Scope) -> Iterator[ast.expr]:
+    """What the first lines of a plain function of this module, or of a class's __init__, make as it is called at import."""
+    called = scope.names.get(call.func.id) if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else None
+    if isinstance(called, Class):
+        called = called.namespace.get("__init__")
+    if not isinstance(called, Function) or called.kind != "plain" or called.source is not ev.source:
+        return
+    if not _is_bound_once(ev.source, call.func.id) or called.node.decorator_list:  # type: ignore[attr-defined, union-attr]
+        return
+    own = {a.arg for a in ast.walk(called.node.args) if isinstance(a, ast.arg)}
+    for statement in called.node.body:  # type: ignore[union-attr]
+        if isinstance(statement, ast.With):
+            made = [item.context_expr for item in statement.items]
+        elif isinstance(statement, (ast.Assign, ast.Expr)):
+            made = [statement.value]
+        else:
+            return  # a branch or a raise may end the call before the rest
+        for value in made:
+            if not any(isinstance(n, ast.Name) and n.id in own for n in ast.walk(value.func if isinstance(value, ast.Call) else value)):
+                yield value
 
 
 def _run_at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
