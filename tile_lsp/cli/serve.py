@@ -18,9 +18,9 @@ def add_parser(subparsers) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     gc.disable()  # many objects and no garbage, until the server serves
-    from ..server import quick_start
+    from ..server import protocol_types
 
-    quick_start.begin()
+    protocol_types.load()
     from ..server.main import serve
 
     return serve(tcp=args.tcp, log_file=args.log_file, log_level=args.log_level)

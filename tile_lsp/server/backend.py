@@ -1,6 +1,7 @@
 """The compile and run processes of the server."""
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,10 @@ class WorkerBackend:
 
     async def request(self, request: dict[str, Any], timeout: float, report: Callable[[str], None] | None = None) -> dict[str, Any]:
         return await self._children[_who(request)].request(request, timeout, report)
+
+    async def end(self) -> None:
+        """End all processes and wait until they are gone."""
+        await asyncio.gather(*(child.end() for child in self._children.values()))
 
     def close(self) -> None:
         for child in self._children.values():

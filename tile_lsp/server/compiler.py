@@ -110,6 +110,11 @@ class Compiler:
             return {"kernel": kernel, "instance": instance, "target": target, "ok": False,
                     "error": f"the run worker could not answer ({type(error).__name__}: {error})"}
 
+    async def end(self) -> None:
+        """End the workers and wait until they are gone: their ends are told to a loop that is still there."""
+        if self._given is not None and hasattr(self._given, "end"):
+            await self._given.end()
+
     def close(self) -> None:
         if self._given is not None:
             self._given.close()

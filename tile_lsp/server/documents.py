@@ -1,7 +1,6 @@
 """Opening, changing, saving, closing of files and notebooks; the beginning of a session; settings, folders, watched files."""
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,12 +8,11 @@ from lsprotocol import types
 from pygls import uris
 
 from ..ide import environment, preferences
-from . import pull, quick_start
+from . import pull
 from .app import TileServer
 from .guard import guarded
 from .text import use_protocol_lines
 
-_SETTLED = 5.0  # seconds after which an editor has asked for most things once
 _CONFIGURATION = ("pyproject.toml", "tile-lsp.toml")
 
 
@@ -38,7 +36,11 @@ def register(server: TileServer) -> None:
         if await server.client.settings():
             server.check_again()
         await server.client.watch_files()
-        asyncio.get_running_loop().call_later(_SETTLED, quick_start.keep)
+
+    @server.feature(types.SHUTDOWN)
+    @guarded()
+    async def shutdown(params: None) -> None:
+        await server.compiler.end()
 
     _documents(server)
     _surroundings(server)
