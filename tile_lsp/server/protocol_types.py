@@ -9,12 +9,14 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import threading
 from typing import Any
 
 import attrs
 
 _NAME, _RESOLVED = "lsprotocol.types", "_resolved_forward_references"
 _define = attrs.define
+_lock = threading.RLock()
 
 
 def load() -> None:
@@ -28,7 +30,7 @@ def load() -> None:
         attrs.define = _define
     hooks = importlib.import_module("lsprotocol._hooks")
     if hasattr(hooks, _RESOLVED):  # else this lsprotocol resolves all of them, which makes all of them
-        setattr(hooks, _RESOLVED, True)  # class by class, in _make
+        setattr(hooks, _RESOLVED, True)  # class by class, when it is made
 
 
 class _Fields:
@@ -49,11 +51,15 @@ def _postpone(cls: type) -> type:
 
 
 def _make(cls: type) -> type:
-    """The same class, with what attrs adds to it."""
-    if isinstance(cls.__dict__.get("__attrs_attrs__"), _Fields):
-        del cls.__init__, cls.__attrs_attrs__  # type: ignore[misc, attr-defined]
-        _define(cls, slots=False)  # with slots it would be another class
-        from lsprotocol import types
-
-        attrs.resolve_types(cls, types.ALL_TYPES_MAP, {})
+    """The same class, with what attrs adds to it. Whoever comes meanwhile, from another thread, waits."""
+    with _lock:
+        if isinstance(cls.__dict__.get("__attrs_attrs__"), _Fields):
+            _define(cls, slots=False, init=True, field_transformer=_resolved)  # with slots it would be another class
     return cls
+
+
+def _resolved(cls: type, fields: list[Any]) -> list[Any]:
+    from lsprotocol import types
+
+    attrs.resolve_types(cls, types.ALL_TYPES_MAP, {}, attribs=fields)
+    return fields
