@@ -130,26 +130,50 @@ class AutoTuner:
 
 
 class TunedFunction:
-    """A jitted function under ``@autotune``: a call without the tuned arguments finds the fastest configuration, once per arguments."""
+    """A jitted function under ``@autotune``: a call without the tuned arguments finds the fastest configuration, once per arguments.
 
-    def __init__(self, function: Any, configs: Any, profile: dict[str, Any]):
+    Without ``configs`` they are the usual values of the parameters that name tiles (``candidates``). With ``top`` a model ranks them first, and
+    so many of the best are measured; one is taken as it is.
+    """
+
+    def __init__(self, function: Any, configs: Any, profile: dict[str, Any], top: int | None = None):
         functools.update_wrapper(self, function)
         self.function = function if isinstance(function, JITFunction) else JITFunction(function, {})
         self._configs = configs
         self._profile = profile
+        self._top = 1 if configs is None and top is None else top
         self._best: dict[Any, AutotuneResult] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        configs = list(self._configs(*args, **kwargs) if callable(self._configs) else self._configs)
+        configs = self._candidates(args, kwargs)
         signature = inspect.signature(self.function.func)
         constants = {k for k in kwargs if k not in signature.parameters}  # T.const names of an eager kernel
         bound = signature.bind_partial(*args, **{k: v for k, v in kwargs.items() if k not in constants})
         if configs and all(name in bound.arguments for name in configs[0]):
             return self.function(*args, **kwargs)
+        if not configs and self._configs is None:  # everything is given
+            return self.function(*args, **kwargs)
         result = self.tune(args, kwargs, configs)
         if self.function.lazy:
             return result.kernel
         return self.function(*args, **{**kwargs, **result.config})
+
+    def _candidates(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        if self._configs is not None:
+            return list(self._configs(*args, **kwargs) if callable(self._configs) else self._configs)
+        from .candidates import configurations, meaning
+
+        signature = inspect.signature(self.function.func)
+        given = signature.bind_partial(*args, **{k: v for k, v in kwargs.items() if k in signature.parameters}).arguments
+        names = [n for n in signature.parameters if n not in given and meaning(n) is not None]
+        return configurations(names) if names else []
+
+    def ranked(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+        """The configurations for these arguments with the model's estimates, the fastest first; nothing is compiled to machine code or run."""
+        from .candidates import ranked
+        from .targets import resolve
+
+        return ranked(self._candidates(args, kwargs), lambda config: self.function.get_tir(*args, **{**kwargs, **config}), resolve(self.function.options.get("target")))
 
     def tune(self, args: tuple[Any, ...], kwargs: dict[str, Any], configs: list[Any]) -> AutotuneResult:
         from .decorators import _key
@@ -163,6 +187,11 @@ class TunedFunction:
         return self._best[key]
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], configs: list[Any]) -> AutotuneResult:
+        if self._top is not None:
+            best = self.ranked(*args, **kwargs)
+            if self._top <= 1 or not best:
+                return self._first(args, kwargs, best)
+            configs = [config for config, _ in best[:self._top]]
         tuner = AutoTuner(lambda **config: self.function.compile(*args, **{**kwargs, **config}), configs).set_profile_args(**self._profile)
         if self.function.lazy:
             return tuner.run()
@@ -172,22 +201,40 @@ class TunedFunction:
         with set_autotune_inputs(*kernel_inputs):
             return tuner.run()
 
+    def _first(self, args: tuple[Any, ...], kwargs: dict[str, Any], best: list[tuple[Any, Any]]) -> AutotuneResult:
+        """The best that can be compiled."""
+        failure = "the model can estimate none of them"
+        for config, expected in best:
+            try:
+                kernel = self.function.compile(*args, **{**kwargs, **config})
+            except CompileError as error:
+                failure = str(error)
+                continue
+            result = AutotuneResult(expected.seconds * 1e3, config, kernel, tried=0)
+            kernel.update_tuner_result(result.latency, config)
+            return result
+        raise CompileError(f"no tiles were found for {self.function.func.__name__}: {failure}. Give the tiles as arguments, or configs= to autotune")
+
     def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
         """The kernel of the fastest configuration, or of the one that is given."""
         if self.function.lazy:
             return self(*args, **kwargs)
-        configs = list(self._configs(*args, **kwargs) if callable(self._configs) else self._configs)
+        configs = self._candidates(args, kwargs)
         if configs and all(name in kwargs for name in configs[0]):
             return self.function.compile(*args, **kwargs)
         return self.tune(args, kwargs, configs).kernel
 
 
-def autotune(func: Any = None, *, configs: Any, warmup: int = 25, rep: int = 100, timeout: int = 100, supply_type: Any = None, ref_prog: Any = None,
-             supply_prog: Any = None, rtol: float = 1e-2, atol: float = 1e-2, max_mismatched_ratio: float = 0.01, skip_check: bool = False,
-             manual_check_prog: Any = None, cache_input_tensors: bool = False) -> Any:
-    """``@autotune(configs=[...])`` above ``@jit``. ``configs``: dicts of arguments, or a function of the call's arguments that gives them."""
+def autotune(func: Any = None, *, configs: Any = None, top: int | None = None, warmup: int = 25, rep: int = 100, timeout: int = 100,
+             supply_type: Any = None, ref_prog: Any = None, supply_prog: Any = None, rtol: float = 1e-2, atol: float = 1e-2,
+             max_mismatched_ratio: float = 0.01, skip_check: bool = False, manual_check_prog: Any = None, cache_input_tensors: bool = False) -> Any:
+    """``@autotune(configs=[...])`` above ``@jit``. ``configs``: dicts of arguments, or a function of the call's arguments that gives them.
+
+    Without ``configs`` the usual values of the tile parameters that a call leaves open (``block_M``, ``block_N``, ``block_K``, ``num_stages``,
+    ``threads``, and other spellings) are ranked by a model of the chip and the best is taken; ``top``: measure so many of the best instead.
+    """
     profile = {"warmup": warmup, "rep": rep, "timeout": timeout, "supply_type": supply_type, "ref_prog": ref_prog, "supply_prog": supply_prog,
                "rtol": rtol, "atol": atol, "max_mismatched_ratio": max_mismatched_ratio, "skip_check": skip_check}
     if func is not None:
-        return TunedFunction(func, configs, profile)
-    return lambda f: TunedFunction(f, configs, profile)
+        return TunedFunction(func, configs, profile, top)
+    return lambda f: TunedFunction(f, configs, profile, top)

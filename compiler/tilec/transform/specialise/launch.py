@@ -1,13 +1,15 @@
 """The pass: a kernel whose loops the copy engine can feed becomes one warp that copies and warps that compute."""
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from ...ir.buffer import FRAGMENT, Buffer
-from ...ir.build import binary, const
+from ...ir.build import binary, const, const_int
 from ...ir.program import TileProgram
 from ...ir.stmt import Alloc, Body, For, Launch, Role, Stmt
 from ...ir.stmt import walk as walk_statements
+from ...target.chips import Target
 from ..configs import NO_TMA, NO_WARP_SPECIALISATION, is_set
 from ..context import LaunchState, PassContext
 from .balance import counted_down
@@ -70,7 +72,7 @@ class Specialisation:
         warps = self.threads // WARP
         shared = self._shared_bytes()
         self.registers: Registers = share_registers(self.threads // WARPGROUP, shared, ctx.target.shared_bytes,
-                                                    _fragment_registers(s.body) // self.threads, s.attrs.get("min_blocks_per_sm"))
+                                                    _fragment_registers(s.body) // self.threads, _wanted_blocks(s, ctx.target))
         self.asked = deepen(s, plan, self.threads, ctx.target, ctx.target.shared_bytes // self.registers.blocks - _SPARE - shared)
         self.shared_bytes = self._shared_bytes()
         self.rings: dict[int, list[Ring]] = {key: make_rings(found, warps, ctx) for key, found in plan.loops.items()}
@@ -146,6 +148,13 @@ class Specialisation:
         for single in self.single.values():
             decide(single.op.span, f"copy to {single.tile.name}", "bulk tensor copy (TMA) by the copying warp")
         decide(self.s.span, "blocks", "one a tile" if self.once else "stay and do tile after tile", self.once)
+
+
+def _wanted_blocks(s: Launch, target: Target) -> object:
+    """Blocks a multiprocessor that are asked for: one, where there are too few for two."""
+    extents = [const_int(e) for e in s.grid]
+    few = None not in extents and math.prod(e or 0 for e in extents) <= target.sm_count
+    return s.attrs.get("min_blocks_per_sm") or (1 if few else None)
 
 
 def _fragment_registers(body: Body) -> int:
