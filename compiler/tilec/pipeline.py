@@ -129,6 +129,10 @@ class Artifact:
             self._host = emit_cpu(self.thread_program).build()
         return self._host
 
+    def remarks(self) -> list[str]:
+        """What ptxas said about the speed of the compiled kernels; none before they are."""
+        return [] if self._cubin is None else [str(r) for r in self._cubin.remarks()]
+
     def facts(self) -> dict[str, Any]:
         """Grid, threads, shared memory, tensor memory columns; registers and spills once a cubin was made."""
         launches = [_launch_facts(launch) for launch in self.thread_program.launches() or self.program.launches()]
@@ -140,6 +144,7 @@ class Artifact:
             for name, resources in self._cubin.resources.items():
                 facts.setdefault("resources", {})[name] = {"registers": resources.registers, "spill_bytes": resources.spill_bytes,
                                                            "stack_bytes": resources.stack_bytes}
+            facts["notes"] += self.remarks()
         return facts
 
 

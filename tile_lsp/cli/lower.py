@@ -68,8 +68,22 @@ def _lower(args: argparse.Namespace) -> str:
 def _explained(artifact: Any) -> str:
     """The compiler's decisions in the order of the source."""
     decisions = sorted(artifact.decisions(), key=lambda d: d.span.line if d.span is not None else 0)
-    lines = [str(d) for d in decisions] + [f"note: {n}" for n in artifact.notes]
+    lines = [str(d) for d in decisions] + [f"note: {n}" for n in artifact.notes] + _assembled(artifact)
     return "\n".join(lines) + "\n" if lines else f"nothing was to be chosen for {artifact.target.name}\n"
+
+
+def _assembled(artifact: Any) -> list[str]:
+    """What the assembler has to say of the kernel's speed, where there is a compiler for it."""
+    from tilec.build.nvcc import ToolkitError, can_compile
+
+    if artifact.target.kind != "cuda" or not can_compile(artifact.target):
+        return []
+    try:
+        artifact.cubin()
+    except ToolkitError as error:
+        return [f"note: {error}"]
+    spilled = [f"note: {name} spills {r.spill_bytes} bytes of registers a thread to memory" for name, r in artifact.cubin().resources.items() if r.spill_bytes]
+    return [f"note: {r}" for r in artifact.remarks()] + spilled
 
 
 def _refuse(args: argparse.Namespace, refused: Exception) -> int:

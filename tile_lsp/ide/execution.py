@@ -99,6 +99,8 @@ def _run(request: dict[str, Any], reply: dict[str, Any], report: Callable[[str],
         return {"error": str(error), "ran": False, **({"end": True} if error.fatal else {})}
     data = result.to_json()
     data.update(kernel=reply["kernel"], instance=reply["instance"])
+    if artifact.remarks():
+        data["remarks"] = artifact.remarks()
     if oracle is not None and oracle.median_ms is not None:
         data["against"] = f"TileLang {oracle.version} ({oracle.median_ms:.3g} ms)"
     return {**data, "details": result.details()}

@@ -1,4 +1,4 @@
-"""Failed runs as diagnostics, at the line where that is known, until the text changes."""
+"""Failed runs as diagnostics, at the line where that is known, until the text changes; and what the assembler said of those that did not fail."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -18,6 +18,8 @@ def run_diagnostics(snapshot: Snapshot, places: Places, session: Session) -> Ite
     """A client's document with the diagnostic of each kernel whose last run of this very text failed."""
     for (name, _), result in session.results.items():
         data = result.data
+        if data.get("remarks") and result.document_key == snapshot.document.key:
+            yield from _remarks(snapshot, places, name, data)
         if data.get("ok") or result.document_key != snapshot.document.key or data.get("cancelled"):
             continue
         kernel = snapshot.kernel_named(name)
@@ -27,6 +29,17 @@ def run_diagnostics(snapshot: Snapshot, places: Places, session: Session) -> Ite
         yield places.uri_of(span.line), types.Diagnostic(
             range=places.range(span), severity=types.DiagnosticSeverity.Error, source=SOURCE, code=_code(data),
             message=f"{data.get('instance') or name} on {data.get('target') or '?'}: {' '.join(str(data.get('error') or 'failed').split())}")
+
+
+def _remarks(snapshot: Snapshot, places: Places, name: str, data: dict[str, Any]) -> Iterator[tuple[str, types.Diagnostic]]:
+    kernel = snapshot.kernel_named(name)
+    if kernel is None:
+        return
+    for text in data["remarks"]:
+        code = text.split(":")[0].replace("ptxas ", "ptxas-")
+        yield places.uri_of(kernel.name_span.line), types.Diagnostic(
+            range=places.range(kernel.name_span), severity=types.DiagnosticSeverity.Warning, source=SOURCE, code=code,
+            message=f"{data.get('instance') or name} on {data.get('target') or '?'}: {text}")
 
 
 def _span(snapshot: Snapshot, place: Any, kernel: Any) -> Span | None:

@@ -83,15 +83,20 @@ def keep(server: TileServer, session: Any, snapshot: Snapshot, kernel: str, inst
     path, key = snapshot.document.path, (kernel, instance)
     data = {**data, "kernel": kernel, "instance": instance}  # as the document calls them
     earlier = [r for r in server.history.runs(path, kernel, instance, str(data.get("target") or "")) if r.get("latency_ms")]
-    failed_before = key in session.results and not session.results[key].ok
+    shown_before = key in session.results and _is_shown(session.results[key].data)
     session.results[key] = runs.RunResult(data, snapshot.document.key, history.change(earlier[-1] if earlier else None, data))
     server.history.add(path, data)
     server.client.refresh_lenses()
     server.protocol.notify("tile-lsp/ran", {"uri": session.uri, "kernel": kernel})
-    if failed_before or not data.get("ok"):
+    if shown_before or _is_shown(data):
         server.schedule(session, 0.0)
         if server.pulls:
             server.client.refresh()
+
+
+def _is_shown(data: dict[str, Any]) -> bool:
+    """Whether a result has something for the list of problems."""
+    return not data.get("ok") or bool(data.get("remarks"))
 
 
 class Progress:

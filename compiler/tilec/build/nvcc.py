@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..target.chips import Target
 from . import cache, nvrtc
+from .remarks import Remark, parse_remarks
 
 TIMEOUT = 180.0  # seconds for one compilation
 
@@ -36,6 +37,10 @@ class Compiled:
     data: bytes  # the cubin, or PTX text
     log: str
     resources: dict[str, Resources]
+
+    def remarks(self) -> list[Remark]:
+        """What ptxas says about the kernels' speed."""
+        return parse_remarks(self.log)
 
 
 def find_nvcc() -> str | None:
