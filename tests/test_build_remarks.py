@@ -48,6 +48,7 @@ def test_a_real_remark():
 def test_explain_and_facts(monkeypatch):
     import hopper_kernels as kernels
     from tilec.jit import compile
+
     from tile_lsp.cli.lower import _assembled
 
     artifact = compile(kernels.product(512, 512, 512), target="sm_90a").artifact

@@ -32,6 +32,33 @@ def test_the_settings_page_is_up_to_date():
     assert done.returncode == 0, done.stderr
 
 
+def stages_page():
+    spec = importlib.util.spec_from_file_location("stages_page", ROOT / "tools" / "stages_page.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["stages_page"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_stages_of_a_gemm_are_equal_or_better_and_so_says_their_page():
+    module = stages_page()
+    kernel = module.made()
+    assert [row.decision for row in module.ROWS if not row.holds(kernel)] == []
+    assert (ROOT / "docs" / "stages.md").read_text(encoding="utf-8") == module.text(), "python tools/stages_page.py"
+
+
+def test_what_tilelang_printed_is_what_was_published():
+    """The words of the print, in the document where it is at hand."""
+    documents = sorted((ROOT.parent / "shared" / "seeds").glob("*.txt"))
+    text = next((t for d in documents if "__tvm_tensormap_create_tiled" in (t := d.read_text(encoding="utf-8"))), None)
+    if text is None:
+        pytest.skip("the published print is not at hand")
+    for row in stages_page().ROWS:
+        for words in row.printed:
+            assert words in text, (row.decision, words)
+
+
 def test_the_ci_example_is_the_one_of_the_page():
     page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
     assert (ROOT / "editors" / "ci" / "tile-lsp.yml").read_text(encoding="utf-8") in page

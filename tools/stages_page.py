@@ -58,9 +58,16 @@ class Kernel:
         found = re.search(pattern, self.text)
         return int(found[1]) if found else default
 
+    def arrivals(self, which: str) -> int:
+        return self.number(rf"tile_mbarrier_init\(&\w*{which}\w*\[0\], (\d+)u\)")
+
     @property
     def body(self) -> str:
         return self.text[self.text.index("__global__"):]
+
+    @property
+    def bounds(self) -> str:
+        return self.body[self.body.index("__launch_bounds__"):].split(")")[0] + ")"
 
     @property
     def consumer(self) -> str:
@@ -98,8 +105,9 @@ class Row:
 
 def made() -> Kernel:
     """The kernel, by the front end that the editor and the command line use."""
-    from tile_lsp.ide.lowering import compile_checked, find_program
     from tilec.target.chips import find
+
+    from tile_lsp.ide.lowering import compile_checked, find_program
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "gemm.py")
@@ -123,11 +131,11 @@ ROWS = (
     Row("grid", ('"blockIdx.x": 8, "blockIdx.y": 8',), "8 x 8 blocks", lambda k: " x ".join(str(e.value) for e in k.spec.grid) + " blocks",
         lambda k: [e.value for e in k.spec.grid] == [8, 8], False, "64 tiles on 132 multiprocessors: all run at once, so that blocks need not stay"),
     Row("threads", ('"threadIdx.x": 256', "__launch_bounds__(256, 1)"), "256: 128 copy, 128 compute; `__launch_bounds__(256, 1)`",
-        lambda k: f"{k.spec.block[0]}: a warp of the last {k.spec.block[0] - 128} copies, 128 compute; `{re.search(r'__launch_bounds__[(][^)]*[)]', k.body)[0]}`",  # type: ignore[index]
+        lambda k: f"{k.spec.block[0]}: a warp of the last {k.spec.block[0] - 128} copies, 128 compute; `{k.bounds}`",
         lambda k: k.spec.block[0] == 256 and "__launch_bounds__(256, 1)" in k.body, False, "the warpgroup is the unit of `setmaxnreg` and wgmma"),
     Row("who copies", ("if 128 <= tx", "T.tl_shuffle_elect(128)"), "a warpgroup, one thread of which issues; all 128 threads wait and arrive",
         lambda k: "one warp, one lane of which issues; the other three warps are done at once",
-        lambda k: k.count(r"if \(tx < 160\)", k.body) == 1 and k.number(r"tile_mbarrier_init\(&\w+full\w*\[0\], (\d+)u\)") == 1, True,
+        lambda k: k.count(r"if \(tx < 160\)", k.body) == 1 and k.arrivals("full") == 1, True,
         "three warps fewer poll the barriers, and issue slots stay with the warps that compute"),
     Row("registers", ("T.set_max_nreg(24, 0)", "T.set_max_nreg(240, 1)"), "24 for copying threads, 240 for the others",
         lambda k: "255 for all, nothing exchanged" if not k.count("setmaxnreg") else "exchanged by setmaxnreg",
@@ -142,20 +150,24 @@ ROWS = (
     Row("maps fetched early", ('"tl::prefetch_tma_descriptor", A_desc', '"tl::prefetch_tma_descriptor", B_desc'), "those of A and B",
         lambda k: "those of " + ", ".join(re.findall(r"tile_prefetch_map\(&(\w+)_map\)", k.body)), lambda k: k.count(r"tile_prefetch_map\(&", k.body) == 3, True,
         "C has one too"),
-    Row("maps encoded", ('T.call_packed("__tvm_tensormap_create_tiled", A_desc',), "at every call", lambda k: "when a tensor's address differs from the call before",
+    Row("maps encoded", ('T.call_packed("__tvm_tensormap_create_tiled", A_desc',), "at every call",
+        lambda k: "when a tensor's address differs from the call before",
         lambda k: True, True, "encoding takes the host longer than launching"),
     Row("stages", ("T.mbarrier_wait_parity(T.get_mbarrier(k % 3 + 3), T.bitwise_xor(k % 6 // 3, 1))",), "3, as asked for",
         lambda k: f"{k.stages}", lambda k: k.stages >= 3, True, "shared memory is left that no other block of this grid needs, and a copy then has longer to arrive"),
     Row("shared memory", ('"dyn_shared_memory_buf": 49152',), "49,152 bytes", lambda k: f"{k.spec.shared_bytes:,} bytes",
         lambda k: k.spec.shared_bytes <= 227 * 1024, True, "of the stages above and their barriers; what is stored lies where stages were"),
-    Row("barriers", ("T.create_barriers(6)",), "6: full and empty for each of 3 stages", lambda k: f"{k.count(r'tile_mbarrier_init[(]&', k.body)}: full and empty for each of {k.stages} stages",
+    Row("barriers", ("T.create_barriers(6)",), "6: full and empty for each of 3 stages",
+        lambda k: f"{k.count(r'tile_mbarrier_init[(]&', k.body)}: full and empty for each of {k.stages} stages",
         lambda k: k.count(r"tile_mbarrier_init\(&", k.body) == 2 * k.stages, False, "A and B are read by one statement, so they share barriers"),
     Row("arrivals", ("T.ptx_init_barrier_thread_count(T.get_mbarrier(0), 128)",), "128 on each: every thread",
-        lambda k: f"{k.number(r'full[^,]*, ([0-9]+)u')} on full (the thread that copies), {k.number(r'empty[^,]*, ([0-9]+)u')} on empty (a lane of each computing warp)",
-        lambda k: k.number(r"full[^,]*, (\d+)u") == 1 and k.number(r"empty[^,]*, (\d+)u") == 4, True, "128 arrivals on one address are done one after the other"),
-    Row("bytes expected", ("T.mbarrier_expect_tx(T.get_mbarrier(k % 3), 8192)",), "8,192 twice, then an arrival", lambda k: f"{_bytes(k):,} once, with the arrival",
+        lambda k: f"{k.arrivals('full')} on full (the thread that copies), {k.arrivals('empty')} on empty (a lane of each computing warp)",
+        lambda k: k.arrivals("full") == 1 and k.arrivals("empty") == 4, True, "128 arrivals on one address are done one after the other"),
+    Row("bytes expected", ("T.mbarrier_expect_tx(T.get_mbarrier(k % 3), 8192)",), "8,192 twice, then an arrival",
+        lambda k: f"{_bytes(k):,} once, with the arrival",
         lambda k: _bytes(k) == 2 * 8192 and k.count(r"tile_mbarrier_arrive_expect\(&", k.body) == 1, True, "the same bytes by one instruction instead of three"),
-    Row("parities", ("T.mbarrier_wait_parity(T.get_mbarrier(k % 3), k % 6 // 3)",), "from k by divisions, in every iteration", lambda k: "a stage and a bit that both sides keep",
+    Row("parities", ("T.mbarrier_wait_parity(T.get_mbarrier(k % 3), k % 6 // 3)",), "from k by divisions, in every iteration",
+        lambda k: "a stage and a bit that both sides keep",
         lambda k: not k.count(r"k % |k / ", k.loop), True, "no divisions, and any number of stages"),
     Row("accumulator", ("C_local_1[i * 2:i * 2 + 2] = T.Broadcast(T.float32(0.0), 2)",), "128 registers are cleared first",
         lambda k: "the first product ignores what is there" if "keep" in k.loop else "cleared",
@@ -163,7 +175,8 @@ ROWS = (
     Row("product", ('"tl::gemm_ss<128, 128, 32, 4, 1, 0, 0, 0, 32, 128, 0, 0, true>"',), "wgmma from shared memory, waited for in each iteration",
         lambda k: f"{k.count(r'tile_wgmma_m64n128k16', k.loop)} wgmma m64n128k16 from shared memory, waited for an iteration later (`wait_group 1`)",
         lambda k: "tile_wgmma_wait_1" in k.loop and "tile_wgmma_wait_0" not in k.loop, True, "the next iteration's products are started before this one's are over"),
-    Row("fences", ("T.fence_proxy_async()",), "one before the loop", lambda k: f"{k.count('tile_fence_proxy_async', k.loop)} in the loop, none before it",
+    Row("fences", ("T.fence_proxy_async()",), "one before the loop",
+        lambda k: f"{k.count('tile_fence_proxy_async', k.loop)} in the loop, none before it",
         lambda k: not k.count("tile_fence_proxy_async", k.consumer[:k.consumer.index("tile_wgmma_wait_0")]), True, "bulk copies and wgmma use the same proxy"),
     Row("store", ("T.Cast(\"float16x2\", C_local_1[i * 2:i * 2 + 2])",), "64 stores of 4 bytes a thread, 16 bytes of each row at a time",
         lambda k: f"stmatrix into panels, {k.count(r'tile_tma_store_2d[(]&', k.body)} bulk copy a panel of 64 x 64, whole lines",
@@ -177,15 +190,16 @@ ROWS = (
 def text() -> str:
     kernel = made()
     lines = ["# The stages of a GEMM, beside TileLang's", "", "<!-- Written by tools/stages_page.py; do not edit. -->", "",
-             "The program below, for `sm_90a`, at `" + INSTANCE + "`. TileLang's side is what it printed of its host module, device module and CUDA text for this program in a",
-             "published walk through its lowering; this compiler's is read off the kernel it makes (`tile-lsp lower --stage host`, `device`, `cuda`, and `--explain`).",
-             "The test of this page fails where a decision is no longer equal or better.", "", "```python", PROGRAM.rstrip(), "```", "",
+             "The program below, for `sm_90a`, at `" + INSTANCE + "`. TileLang's side is what it printed of its host module, device module and CUDA text for",
+             "this program in a published walk through its lowering; this compiler's is read off the kernel it makes (`tile-lsp lower` with",
+             "`--stage host`, `device` and `cuda`, and with `--explain`). The test of this page fails where a decision is no longer equal or better.",
+             "", "```python", PROGRAM.rstrip(), "```", "",
              "| decision | TileLang | this compiler | | why |", "|---|---|---|---|---|"]
     for row in ROWS:
         verdict = ("better" if row.better else "equal") if row.holds(kernel) else "**worse**"
         lines.append(f"| {row.decision} | {row.theirs} | {row.ours(kernel)} | {verdict} | {row.reason} |")
-    lines += ["", "What the host checks is the same on both sides: number of arguments, data types, ranks, extents, strides, the device, null pointers; this compiler checks the",
-              "alignment of addresses as well, and does all of it once for calls that look alike.", "", "## What the compiler says of it", "", "```text"]
+    lines += ["", "What the host checks is the same on both sides: number of arguments, data types, ranks, extents, strides, the device, null pointers; this compiler",
+              "checks the alignment of addresses as well, and does all of it once for calls that look alike.", "", "## What the compiler says of it", "", "```text"]
     lines += sorted({d.text() for d in kernel.artifact.decisions()})
     return "\n".join([*lines, "```", ""])
 

@@ -82,7 +82,7 @@ class Specialisation:
         self.single = {key: Single.make(op, warps, not self.once, ctx) for key, op in plan.single.items()}
         self.tiles = {*tiles, *(x.tile for x in self.single.values())}
         nested = {key for key, found in plan.loops.items() if not self.once or is_nested(s, found.loop)}
-        for key in nested:
+        for key in (key for key, found in plan.loops.items() if key in nested or const_int(found.loop.extent) is None):
             self.places[1][key].uniform = self.places[2][key].uniform = True
         self.producer = Producer(plan, self.rings, self.places[0], self.single, written_buffers(s.body))
         self.consumer = Consumer(plan, self.rings, self.places[1], self.places[2], self.single, nested, self.threads, ctx.target)

@@ -38,7 +38,7 @@ class Place:
     phase: Buffer
     now: Var
     parity: Var
-    uniform: bool = False  # the compiler is told that all lanes agree on the stage, which it cannot see where loops are nested
+    uniform: bool = False  # the compiler is told that all lanes agree on the stage, which it cannot see where loops are nested or of computed length
 
     @staticmethod
     def make(name: str, stages: int, span: Span | None, ctx: PassContext) -> Place:
