@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from transform_support import lowered, numbers, prim, rounded, run, text_of
+from transform_support import execute, lowered, numbers, prim, rounded, run, text_of
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "int32", "float64", "bool"])
@@ -169,3 +169,22 @@ def test_every_block_runs_once_under_a_rasterisation(panel, order):
             B[by, bx] = by * 7 + bx
     """)
     np.testing.assert_array_equal(out["B"], np.arange(35).reshape(5, 7))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_a_tensor_in_another_shape_has_edges_of_its_own(target):
+    """A tile that is wider than the rows reads zeros beside them and stores nothing there; both copies are wide."""
+    a = numbers((4, 4, 24), "float16")
+    program = lowered(prim("A: T.Tensor((4, 4, 24), 'float16'), B: T.Tensor((16, 32), 'float16'), C: T.Tensor((2, 8, 24), 'float16')", """
+    with T.Kernel(1, threads=32) as bx:
+        flat = T.Tensor((16, 24), 'float16', A.data)
+        out = T.Tensor((16, 24), 'float16', C.data)
+        tile = T.alloc_shared((16, 32), 'float16')
+        T.copy(flat[0, 0], tile)
+        T.copy(tile, B)
+        T.copy(tile, out[0, 0])
+    """), target)
+    found = execute(program, A=a, B=np.ones((16, 32), np.float16), C=np.zeros((2, 8, 24), np.float16))
+    np.testing.assert_array_equal(found["B"], np.pad(a.reshape(16, 24), ((0, 0), (0, 8))))
+    np.testing.assert_array_equal(found["C"], a.reshape(2, 8, 24))
+    assert "vectorized" in text_of(program)

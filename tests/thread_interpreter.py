@@ -271,7 +271,7 @@ class Run:
             for place in self.places.values():  # the next launch comes after everything of this one
                 place.space.writer = [None] * len(place.space.writer)
                 place.space.reader = [None] * len(place.space.reader)
-        return {b.name: self._value(p) for b, p in self.places.items() if b.scope == GLOBAL}
+        return {b.name: self._value(p) for b, p in self.places.items() if b.scope == GLOBAL and b.view_of is None}
 
     def _value(self, p: Place) -> np.ndarray:
         return decode(p.space.data.reshape(-1, p.size), p.buffer.dtype).reshape(p.shape)
@@ -303,6 +303,9 @@ class LaunchRun:
         pool = Space("shared memory", np.zeros(max(1, self.launch.attrs.get("shared_bytes", 0)), np.uint8), False)
         run.pool = pool
         for b in self.buffers:
+            if b.scope == GLOBAL and b.view_of is not None and b.offset is None:
+                tensor, shape = run.places[b.storage()], [run.number(e) for e in b.shape]
+                run.places[b] = Place(run, b, tensor.space, tensor.base, shape, [math.prod(shape[k + 1:]) for k in range(len(shape))])
             if b.scope.startswith("shared"):
                 shape = b.static_shape()
                 assert shape is not None

@@ -133,7 +133,7 @@ class Writer:
 
     def statement(self, s: stmt.Stmt, depth: int) -> None:
         if isinstance(s, stmt.Alloc):
-            if not s.buffer.scope.startswith("shared"):
+            if not s.buffer.scope.startswith("shared") and not (s.buffer.scope == "global" and s.buffer.view_of is not None):
                 self.line(depth, f"{self.buffer(s.buffer)} = PRIVATE(BUFFERS[{self.buffer(s.buffer)!r}])")
             else:
                 self.buffer(s.buffer)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..ir import dtypes
-from ..ir.buffer import DESCRIPTOR, FRAGMENT, TMEM, Buffer, Region
+from ..ir.buffer import DESCRIPTOR, FRAGMENT, GLOBAL, TMEM, Buffer, Region
 from ..ir.build import const, const_int
 from ..ir.expr import Expr, Load, Unknown, Var, walk
 from ..ir.ops import OPS
@@ -81,7 +81,8 @@ def _check_alloc(s: Alloc) -> None:
 def canonical_indices(program: TileProgram, ctx: PassContext) -> TileProgram:
     """Constant negative indices count from the end; accesses to views become accesses to what they are views of.
 
-    A view of another dtype keeps its own buffer: shared and global memory can be addressed in any type.
+    A view of another dtype keeps its own buffer: shared and global memory can be addressed in any type. So does a tensor in another shape, whose own
+    extents say what is outside.
     """
     return replace(program, body=_body(program.body, ctx))
 
@@ -91,7 +92,7 @@ def _body(body: Body, ctx: PassContext) -> Body:
     for s in body:
         if isinstance(s, Alloc) and s.buffer.view_of is not None:
             _check_view(s)
-            if _reinterprets(s.buffer):
+            if _keeps_its_own(s.buffer):
                 out.append(s)
             continue
         out.append(map_children(_statement(s), lambda inner: _body(inner, ctx)))
@@ -107,6 +108,11 @@ def _check_view(s: Alloc) -> None:
 
 def _reinterprets(b: Buffer) -> bool:
     return b.view_of is not None and b.dtype != b.storage().dtype
+
+
+def _keeps_its_own(b: Buffer) -> bool:
+    base = b.storage()
+    return _reinterprets(b) or (b.view_of is not None and base.scope == GLOBAL and base.strides is None and b.strides is None and dtypes.bits(b.dtype) >= 8)
 
 
 def _statement(s: Stmt) -> Stmt:
@@ -152,7 +158,7 @@ def _load_rule(e: Expr) -> Expr | None:
 
 def _resolve(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
     fixed = tuple(extent + i if (const_int(i) or 0) < 0 else i for i, extent in zip(indices, buffer.shape))
-    while (base := buffer.view_of) is not None and not _reinterprets(buffer) and buffer.dtype == base.dtype:
+    while (base := buffer.view_of) is not None and not _keeps_its_own(buffer) and buffer.dtype == base.dtype:
         buffer, fixed = base, unflatten(flat_index(buffer, fixed), base.shape)
     return buffer, fixed
 
