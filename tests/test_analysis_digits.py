@@ -114,3 +114,18 @@ def test_a_loop_over_a_fragment_in_another_shape_runs_where_its_elements_are():
         a, b, c = loop.index_of(t, r)
         assert holds(fragment, t, (a, b * 32 + c))
     assert pulled_back(fragment, (flat // 64, flat % 64), (i, j, k), (32, 1, 32)) is None  # half of the columns: some threads hold none
+
+
+@pytest.mark.parametrize("divisor", [2, 4, 8, 16])
+def test_a_fragment_read_at_a_quotient_is_held_where_it_is_needed(divisor):
+    """As packed numbers are, and scales of groups."""
+    loop = mma_accumulator(32, 64, WarpGrid(2, 1))
+    i, j = variables(2)
+    held = projected(loop, (i, j // divisor), (i, j), (32, 64 // divisor), 64)
+    assert held is not None and held.threads == 64
+    for t, r in product(range(64), range(loop.registers)):
+        a, b = loop.index_of(t, r)
+        assert holds(held, t, (a, b // divisor))
+    access = fragment_access(held, (i, j // divisor), LoopDigits((i, j), loop, Ranges()))
+    assert access.reads
+    assert projected(loop, (i, j // 3), (i, j), (32, 21), 64) is None

@@ -425,3 +425,27 @@ with T.Kernel(2, threads=(8, 2)) as bx:
         if tx < 4:
             wanted[n, 2:6] = expected[block * 8 + tx, ty * 16:ty * 16 + 4]
     assert np.array_equal(got["D"], wanted)
+
+
+def test_packed_numbers_are_taken_apart_where_they_are_needed():
+    """Bytes of two numbers each, in registers of the threads whose matrix operand they become."""
+    packed, b = np.random.default_rng(3).integers(0, 256, (32, 32)).astype(np.uint8), numbers((64, 16), "float16", 1)
+    program = lowered(prim("A: T.Tensor((32, 32), 'uint8'), B: T.Tensor((64, 16), 'float16'), C: T.Tensor((32, 16), 'float32')", """
+    with T.Kernel(1, threads=64) as bx:
+        tile = T.alloc_shared((32, 32), 'uint8')
+        p = T.alloc_fragment((32, 32), 'uint8')
+        a = T.alloc_fragment((32, 64), 'float16')
+        b = T.alloc_shared((64, 16), 'float16')
+        c = T.alloc_fragment((32, 16), 'float32')
+        T.copy(A, tile)
+        T.copy(B, b)
+        T.copy(tile, p)
+        for i, j in T.Parallel(32, 64):
+            a[i, j] = T.cast((p[i, j // 2] >> (j % 2 * 4)) & 15, 'float16')
+        T.clear(c)
+        T.gemm(a, b, c)
+        T.copy(c, C)
+    """))
+    assert not [n for n in program.attrs["notes"] if "exchange" in n]
+    a = np.stack([packed & 15, packed >> 4], -1).reshape(32, 64).astype(np.float32)
+    np.testing.assert_allclose(execute(program, A=packed, B=b)["C"], a @ b.astype(np.float32))

@@ -347,23 +347,27 @@ def _cover(digits: Sequence[Digit], extents: Sequence[int]) -> bool:
 def projected(loop: FragmentLayout, indices: Sequence[Expr], variables: Sequence[Var], shape: Sequence[int], threads: int) -> FragmentLayout | None:
     """The fragment layout under which a loop's threads hold what their iterations access.
 
-    Dimensions indexed by a variable take its digits; the threads of other variables hold copies; dimensions indexed by
-    anything else lie in registers.
+    Dimensions indexed by a variable take its digits, by a quotient of one those that decide about it; the threads of what is left hold
+    copies; dimensions indexed by anything else lie in registers.
     """
     from .layout import REGISTER, Replica
 
     order = list(variables)
     used: set[int] = set()
     digits: list[Digit] = []
+    shared: list[Replica] = []  # threads that differ in the remainder of a quotient only
     scale = 1
     for dim in reversed(range(len(shape))):
         index = indices[dim]
-        if isinstance(index, Var) and index in order:
-            k = order.index(index)
-            if k in used or loop.shape[k] != shape[dim]:
+        var, divisor = _quotient(index)
+        if var is not None and var in order:
+            k = order.index(var)
+            if k in used or loop.shape[k] != shape[dim] * divisor:
                 return None
             used.add(k)
-            mine = sorted((d for d in loop.digits if d.dim == k), key=lambda d: d.stride)
+            mine = _divided(sorted((d for d in loop.digits if d.dim == k), key=lambda d: d.stride), divisor, shared)
+            if mine is None:
+                return None
             for d in mine:
                 if d.axis == REGISTER:
                     digits.append(Digit(dim, d.extent, d.stride, REGISTER, scale))
@@ -376,7 +380,31 @@ def projected(loop: FragmentLayout, indices: Sequence[Expr], variables: Sequence
             digits.append(Digit(dim, shape[dim], 1, REGISTER, scale))
             scale *= shape[dim]
     copies = [Replica(d.extent, d.scale) for d in loop.digits if d.axis == THREAD and d.dim not in used]
-    return FragmentLayout(tuple(shape), tuple(digits), (*loop.replicas, *copies))
+    return FragmentLayout(tuple(shape), tuple(digits), (*loop.replicas, *copies, *shared))
+
+
+def _quotient(index: Expr) -> tuple[Var | None, int]:
+    """``x`` and 1 of ``x``, ``x`` and ``c`` of ``x // c``."""
+    if isinstance(index, Var):
+        return index, 1
+    divisor = const_int(index.b) if isinstance(index, Binary) and index.op == "floordiv" and isinstance(index.a, Var) else None
+    return (index.a, divisor) if divisor is not None and divisor > 0 else (None, 1)  # type: ignore[attr-defined]
+
+
+def _divided(digits: Sequence[Digit], divisor: int, shared: list[Any]) -> list[Digit] | None:
+    """The digits of a quotient of what the digits count; threads of the remainder are added to ``shared``. None where a digit decides about both unevenly."""
+    from .layout import Replica
+
+    out: list[Digit] = []
+    for d in digits:
+        below = min(d.extent, max(1, divisor // d.stride))  # values of the digit that the remainder takes
+        if divisor % d.stride and d.stride % divisor or d.extent % below:
+            return None
+        if below > 1 and d.axis == THREAD:
+            shared.append(Replica(below, d.scale))
+        if d.extent > below or divisor == 1:
+            out.append(replace(d, extent=d.extent // below, stride=max(1, d.stride // divisor), scale=d.scale * below))
+    return out
 
 
 def replicated(shape: Sequence[int], threads: int) -> FragmentLayout:
