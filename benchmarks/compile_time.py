@@ -101,8 +101,13 @@ def _tensor(parameter: Any) -> Any:
     """A tensor of zeros for a parameter of a kernel of either compiler."""
     import torch
 
-    shape = [int(getattr(e, "value", e)) for e in parameter.shape]
+    shape = [_extent(getattr(e, "value", e)) for e in parameter.shape]
     return torch.zeros(shape, dtype=getattr(torch, str(parameter.dtype).rpartition(".")[2]), device="cuda")
+
+
+def _extent(value: Any) -> int:
+    """Of what only a call fixes: something small."""
+    return value if isinstance(value, int) else 256
 
 
 def _load(name: str) -> Any:
