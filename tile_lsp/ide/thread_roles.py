@@ -44,7 +44,7 @@ def _described(role: Role) -> tuple[str, str]:
     operations = [s for s in statements if isinstance(s, TileOp)]
     copied = _names([s for s in operations if s.op == "bulk_fill"], "dst")
     computed = _names([s for s in operations if "gemm" in s.op], "C")
-    stored = _names([s for s in operations if s.op == "bulk_store"], "dst")
+    stored = _names([s for s in operations if s.op.startswith("bulk_store")], "dst")
     words = []
     if copied:
         inner = next((s for s in statements if isinstance(s, Role)), None)
