@@ -1,6 +1,7 @@
 """The documentation: links that lead somewhere, pages that are up to date."""
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
