@@ -235,3 +235,15 @@ def main(A: T.Tensor((512,), "float16"), B: T.Tensor((512,), "float16")):
         assert hints(even) == [], even
     for odd in ("tx * 8 // 8", "tx * 8 // 16", "tx % 64", "T.min(tx * 8, 65)"):
         assert hints(odd) == ["scalar-vector-loop"], odd
+
+
+def test_python_s_print_shows_what_it_is_given_while_a_kernel_is_made():
+    text = '''
+@T.prim_func
+def main(A: T.Tensor((128,), "float32"), n: T.int32):
+    with T.Kernel(1, threads=128) as bx:
+        PRINT
+        A[0] = 1
+'''
+    assert diagnostics(text.replace("PRINT", 'print("n", n, A, bx)')) == []
+    assert [d.name for d in diagnostics(text.replace("PRINT", 'T.print("n")'))] == ["argument-kind"]

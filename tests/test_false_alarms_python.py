@@ -235,3 +235,7 @@ def main(A: T.Tensor((128,), "TYPE")):
 '''
     assert diagnostics(text.replace("TYPE", "{{tl_dtype}}")) == []
     assert {d.name for d in diagnostics(text.replace("TYPE", "tl_dtype"))} == {"dtype-name"}
+
+
+def test_lambdas_that_a_module_calls_are_functions_like_others():
+    assert diagnostics("make = lambda size: size * 2\n\nWIDTH = make(4)\n(lambda: None)()\n") == []

@@ -168,19 +168,25 @@ def _made_inside(ev: Evaluator, call: ast.expr, scope: Scope) -> Iterator[ast.ex
         called = called.namespace.get("__init__")
     if not isinstance(called, Function) or called.kind != "plain" or called.source is not ev.source:
         return
-    if not _is_bound_once(ev.source, call.func.id) or called.node.decorator_list:  # type: ignore[attr-defined, union-attr]
+    if not isinstance(called.node, ast.FunctionDef) or called.node.decorator_list:
         return
-    own = {a.arg for a in ast.walk(called.node.args) if isinstance(a, ast.arg)}
-    for statement in called.node.body:  # type: ignore[union-attr]
+    made_here = _first_lines(called.node)
+    if made_here and _is_bound_once(ev.source, call.func.id):  # type: ignore[attr-defined]
+        yield from made_here
+
+
+def _first_lines(function: ast.FunctionDef) -> list[ast.expr]:
+    """What the statements call that run whenever the function does, where the function called is none of its own arguments."""
+    own = {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
+    found: list[ast.expr] = []
+    for statement in function.body:
         if isinstance(statement, ast.With):
-            made = [item.context_expr for item in statement.items]
+            found += [item.context_expr for item in statement.items]
         elif isinstance(statement, (ast.Assign, ast.Expr)):
-            made = [statement.value]
+            found.append(statement.value)
         else:
-            return  # a branch or a raise may end the call before the rest
-        for value in made:
-            if not any(isinstance(n, ast.Name) and n.id in own for n in ast.walk(value.func if isinstance(value, ast.Call) else value)):
-                yield value
+            break  # a branch or a raise may end the call before the rest
+    return [v for v in found if isinstance(v, ast.Call) and not any(isinstance(n, ast.Name) and n.id in own for n in ast.walk(v.func))]
 
 
 def _run_at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
