@@ -138,7 +138,7 @@ def _named_arrive(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list
 
 
 def _registers(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
-    """Only where specialisation made the kernel's roles is it known that the exchange adds up."""
+    """Only where it is known that the exchange adds up."""
     return [unit((max_registers(int(op.args["count"]), bool(op.args["increase"])).run(op.span),), op.span)] if op.args.get("managed") else []
 
 

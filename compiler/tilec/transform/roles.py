@@ -17,6 +17,7 @@ from ..ir.stmt import Alloc, Body, If, Launch, Parallel, Role, Stmt, TileOp, bod
 from ..ir.stmt import walk as walk_statements
 from .context import LaunchState, PassContext
 from .errors import LoweringError
+from .register_exchange import heed_register_counts
 from .rewrite import map_children
 from .uses import buffers_of
 
@@ -31,6 +32,7 @@ def find_roles(program: TileProgram, ctx: PassContext) -> TileProgram:
         if isinstance(s, Launch) and any(isinstance(x, If) for x in walk_statements(s.body)):
             finder = _Finder(ctx.state(number, s))
             s = replace(s, body=finder.body(s.body))
+            s = heed_register_counts(s, finder.state.threads) if ctx.target.wgmma else s
             _check_fragments(s.body)
         out.append(s)
     return replace(program, body=tuple(out))
