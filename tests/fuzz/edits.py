@@ -15,7 +15,7 @@ SNIPPETS = (
     "f'{", "}'", "f\"{x!r:>{w}}\"", "...", "~", "not ", " if x else ", "[::-1]", "(*a, **k)", "M // 0", "% 0", "2 ** 99999", "'%s' % ", "float('nan')", "\ud800",
 )  # fmt: skip
 KINDS = ("insert", "delete", "truncate", "swap-tokens", "replace-token", "delete-token", "duplicate-token", "delete-lines", "duplicate-lines", "swap-lines", "indent", "dedent",
-         "move-lines", "newlines", "number", "splice")  # fmt: skip
+         "move-lines", "newlines", "number", "splice", "operand")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,18 @@ def _splice(e: Edit, text: str) -> str:
     return text[:to] + text[at : at + e.amount * 5] + text[to + e.amount * 5 :]
 
 
+ODD = ("T", "None", '"s"', "[]", "()", "{}", "lambda x: x", "T.float16", "T.gemm", "(1, None)", "object", "...", "print", "slice(None)", "float('nan')", "1e400", "-1", "True",
+       "b'x'", "1j", "[T]", "T.GemmWarpPolicy", "tilelang")  # fmt: skip
+
+
+def _operand(e: Edit, text: str) -> str:
+    """A value of an unlikely kind where an argument, an index or a value stands."""
+    found = _pick(e.where, list(re.finditer(r"(?<=[(,=\[])\s*(?:[\w.]+|\[\w*\]|\(\))(?=\s*[,)\]\n])", text)))
+    return text if found is None else text[: found.start()] + ODD[int(e.other * len(ODD)) % len(ODD)] + text[found.end() :]
+
+
 HANDLERS = {
     "insert": _insert, "delete": _delete, "truncate": _truncate, "swap-tokens": _swap_tokens, "replace-token": _replace_token, "delete-token": _delete_token,
     "duplicate-token": _duplicate_token, "delete-lines": _delete_lines, "duplicate-lines": _duplicate_lines, "swap-lines": _swap_lines, "move-lines": _move_lines,
-    "indent": _indent, "dedent": _dedent, "newlines": _newlines, "number": _number, "splice": _splice,
+    "indent": _indent, "dedent": _dedent, "newlines": _newlines, "number": _number, "splice": _splice, "operand": _operand,
 }  # fmt: skip

@@ -86,7 +86,7 @@ def _threads(ev: Evaluator, value: Any, b: Bound) -> tuple[Any, ...]:
     if len(values) > 3:
         ev.problem("threads-range", f"threads has {len(values)} extents; a block has at most 3", b.where("threads"))
     checked = [v if isinstance(v, (int, Expr)) else unknown("threads") for v in values]
-    return tuple((checked + [1, 1])[:3])
+    return tuple((checked + [1, 1, 1])[:3])
 
 
 def begin_launch(ev: Evaluator, value: LaunchValue) -> Any:

@@ -22,7 +22,7 @@ from .registry import Bound, api
 # -- making loops -----------------------------------------------------------------------------------------------------
 def make_serial(ev: Evaluator, kind: str, args: list[Any], node: ast.Call | None, name: str, attrs: dict[str, Any] | None = None) -> Any:
     """``serial(stop)``, ``serial(start, stop)``, ``serial(start, stop, step)``."""
-    args = [plain(scalar_operand(a)) if a is not None else None for a in args]
+    args = [_bound(a, name) if a is not None else None for a in args]
     if not 1 <= len(args) <= 3 or args[0] is None:
         return unknown(name)
     span = ev.span(node) if node is not None else None
@@ -41,6 +41,12 @@ def make_serial(ev: Evaluator, kind: str, args: list[Any], node: ast.Call | None
             ev.problem("loop-step-dynamic", f"the step of {name} is known at run time only; TileLang takes constant steps", _step_node(node))
         extent, step = unknown("step"), 1
     return LoopValue(kind, start, (extent,), step, attrs or {}, span)
+
+
+def _bound(value: Any, name: str) -> Any:
+    """A number or an expression; what is neither (a module, say) is not known."""
+    value = plain(scalar_operand(value))
+    return value if isinstance(value, (int, float, Expr)) else unknown(name)
 
 
 def _step_node(node: ast.Call) -> ast.expr:
@@ -142,7 +148,7 @@ def persistent(ev: Evaluator, b: Bound) -> Any:
     domain, wave, index = b["domain"], plain(scalar_operand(b["wave_size"])), plain(scalar_operand(b["index"]))
     if not isinstance(domain, (list, tuple)) or not isinstance(wave, (int, Expr)) or not isinstance(index, (int, Expr)):
         return unknown("T.Persistent")
-    extents = tuple(plain(scalar_operand(e)) for e in domain)
+    extents = tuple(_bound(e, "extent") for e in domain)
     return LoopValue("persistent", 0, extents, 1, {"wave_size": wave, "index": index}, b.span)
 
 
@@ -157,7 +163,7 @@ def thread_binding(ev: Evaluator, b: Bound) -> Any:
     if not isinstance(axis, str) or axis not in AXES:
         return unknown("T.thread_binding")
     extent = b["start"] if stop is None else stop
-    return LoopValue("thread_binding", 0, (plain(scalar_operand(extent)),), 1, {"axis": axis}, b.span)
+    return LoopValue("thread_binding", 0, (_bound(extent, "extent"),), 1, {"axis": axis}, b.span)
 
 
 def bound_index(ev: Evaluator, loop: LoopValue) -> Any:
