@@ -213,3 +213,22 @@ def test_allocations_further_down_are_looked_for_once_a_statement(monkeypatch: p
         told = {p.rule: p.message for p in program.attrs["problems"]}
         assert "late" in told["use-before-alloc"] and "'lost'" in told["undefined-name"]
     assert walks == ["scale"]
+
+
+@pytest.mark.parametrize("loop", ["T.serial({})", "T.serial(0, {})", "T.unroll({})", "T.Parallel({})", "T.grid({}, 2)", "T.Pipelined({}, num_stages=2)", "T.vectorized({})",
+                                  "T.Persistent([{}, 4], 4, bx)", "T.thread_binding({}, thread='threadIdx.x')"])
+@pytest.mark.parametrize("odd", ["T", "T.gemm", "T.float16", "[]", "{}", "None", "print", "lambda x: x", "b''", "1j", "..."])
+def test_bounds_of_odd_kinds_are_not_known(loop: str, odd: str) -> None:
+    from evaluate_support import instantiate
+
+    code = FACTORY.replace("            T.copy(tile, B", f"            for i in {loop.replace('{}', odd, 1)}:\n                tile[0, 0] = 1\n            T.copy(tile, B")
+    analysis = analysis_of(code + "scale(64, 32)\n")
+    assert instantiate(analysis, analysis.kernels[0], analysis.kernels[0].instances[0]) is not None
+
+
+def test_a_block_without_thread_extents_has_one_thread() -> None:
+    from evaluate_support import instantiate
+
+    analysis = analysis_of(FACTORY.replace("threads=128", "threads=[]") + "scale(64, 32)\n")
+    program = instantiate(analysis, analysis.kernels[0], analysis.kernels[0].instances[0])
+    assert program is not None and [launch.threads for launch in program.launches()] and len(program.launches()[0].threads) == 3
