@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,27 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "stages.md"
-PROGRAM = '''import tilelang
-import tilelang.language as T
-
-
-@tilelang.jit(out_idx=[-1])
-def matmul(M, N, K, block_M, block_N, block_K, dtype="float16", accum_dtype="float"):
-    @T.prim_func
-    def gemm(A: T.Tensor((M, K), dtype), B: T.Tensor((K, N), dtype), C: T.Tensor((M, N), dtype)):
-        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=128) as (bx, by):
-            A_shared = T.alloc_shared((block_M, block_K), dtype)
-            B_shared = T.alloc_shared((block_K, block_N), dtype)
-            C_local = T.alloc_fragment((block_M, block_N), accum_dtype)
-            T.clear(C_local)
-            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=3):
-                T.copy(A[by * block_M, k * block_K], A_shared)
-                T.copy(B[k * block_K, bx * block_N], B_shared)
-                T.gemm(A_shared, B_shared, C_local)
-            T.copy(C_local, C[by * block_M, bx * block_N])
-
-    return gemm
-'''
+PROGRAM = ROOT / "examples" / "gemm.py"
 INSTANCE = "matmul(1024, 1024, 1024, 128, 128, 32)"
 
 
@@ -109,11 +88,8 @@ def made() -> Kernel:
 
     from tile_lsp.ide.lowering import compile_checked, find_program
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "gemm.py")
-        path.write_text(PROGRAM, encoding="utf-8")
-        found = find_program(str(path), PROGRAM, "", INSTANCE)
-        artifact = compile_checked(found, find("sm_90a"), "")
+    found = find_program(str(PROGRAM), PROGRAM.read_text(encoding="utf-8"), "", INSTANCE)
+    artifact = compile_checked(found, find("sm_90a"), "")
     module = artifact.cuda()
     return Kernel(artifact, module.text, module.kernels[0], {d.what: d.mechanism for d in artifact.decisions()})
 
@@ -190,10 +166,10 @@ ROWS = (
 def text() -> str:
     kernel = made()
     lines = ["# The stages of a GEMM, beside TileLang's", "", "<!-- Written by tools/stages_page.py; do not edit. -->", "",
-             "The program below, for `sm_90a`, at `" + INSTANCE + "`. TileLang's side is what it printed of its host module, device module and CUDA text for",
+             "The program `examples/gemm.py`, for `sm_90a`, at `" + INSTANCE + "`. TileLang's side is what it printed of its host module, device module and CUDA text for",
              "this program in a published walk through its lowering; this compiler's is read off the kernel it makes (`tile-lsp lower` with",
              "`--stage host`, `device` and `cuda`, and with `--explain`). The test of this page fails where a decision is no longer equal or better.",
-             "", "```python", PROGRAM.rstrip(), "```", "",
+             "",
              "| decision | TileLang | this compiler | | why |", "|---|---|---|---|---|"]
     for row in ROWS:
         verdict = ("better" if row.better else "equal") if row.holds(kernel) else "**worse**"
@@ -204,16 +180,7 @@ def text() -> str:
     return "\n".join([*lines, "```", ""])
 
 
-def main() -> int:
-    made_text = text()
-    if "--check" in sys.argv[1:]:
-        if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != made_text:
-            print("docs/stages.md is not up to date: python tools/stages_page.py", file=sys.stderr)
-            return 1
-        return 0
-    PAGE.write_text(made_text, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    from page import keep
+
+    sys.exit(keep(PAGE, text(), "tools/stages_page.py"))
