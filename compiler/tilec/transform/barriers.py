@@ -17,6 +17,7 @@ from .unit import Accesses, Unit, device_calls
 class Pending:
     """What the block has accessed since its last barrier; ``arriving``: asynchronous writes nobody has waited for.
 
+    ``own_writes``: by units of which each thread keeps to elements of its own, with the unit's id.
     ``group_reads``, ``group_writes``: by groups of threads whose order with other groups mbarriers keep.
     """
 
@@ -25,13 +26,15 @@ class Pending:
     arriving: set[Buffer] = field(default_factory=set)
     group_reads: set[Buffer] = field(default_factory=set)
     group_writes: set[Buffer] = field(default_factory=set)
+    own_writes: set[tuple[Buffer, int]] = field(default_factory=set)
 
     def copy(self) -> Pending:
-        return Pending(set(self.reads), set(self.writes), set(self.arriving), set(self.group_reads), set(self.group_writes))
+        return Pending(set(self.reads), set(self.writes), set(self.arriving), set(self.group_reads), set(self.group_writes), set(self.own_writes))
 
     def take(self, other: Pending) -> None:
         self.reads, self.writes, self.arriving = set(other.reads), set(other.writes), set(other.arriving)
         self.group_reads, self.group_writes = set(other.group_reads), set(other.group_writes)
+        self.own_writes = set(other.own_writes)
 
     def merge(self, other: Pending) -> None:
         self.reads |= other.reads
@@ -39,18 +42,26 @@ class Pending:
         self.arriving |= other.arriving
         self.group_reads |= other.group_reads
         self.group_writes |= other.group_writes
+        self.own_writes |= other.own_writes
 
     def size(self) -> int:
-        return len(self.reads) + len(self.writes) + len(self.arriving) + len(self.group_reads) + len(self.group_writes)
+        sets: tuple[set, ...] = (self.reads, self.writes, self.arriving, self.group_reads, self.group_writes, self.own_writes)
+        return sum(map(len, sets))
+
+    def written(self, but: int = 0) -> set[Buffer]:
+        """What the block has written; ``but``: the id of a unit whose own writes do not count."""
+        return self.writes | {b for b, writer in self.own_writes if writer != but}
 
     def forget_tensors(self) -> None:
         """Tiles of the grid are in no order: what one did to tensors the next need not wait for."""
         for s in (self.reads, self.writes, self.group_reads, self.group_writes):
             s -= {b for b in s if b.scope == GLOBAL}
+        self.own_writes = {(b, writer) for b, writer in self.own_writes if b.scope != GLOBAL}
 
     def clear(self) -> None:
         for s in (self.reads, self.writes, self.group_reads, self.group_writes):
             s.clear()
+        self.own_writes.clear()
 
 
 def overlap(a: Buffer, b: Buffer) -> bool:
@@ -77,9 +88,10 @@ class Insertion:
         self.needed: set[int] = set()  # ids of statements that a barrier goes before
         self.loops: list[Pending] = []
 
-    def conflicts(self, p: Pending, reads, writes, groups: bool = True) -> bool:
-        read, written = (p.reads | p.group_reads, p.writes | p.group_writes) if groups else (p.reads, p.writes)
-        return _meets(written, reads) or _meets(written, writes) or _meets(read, writes)
+    def conflicts(self, p: Pending, reads, writes, groups: bool = True, own: int = 0) -> bool:
+        """``own``: the id of a unit that writes here, if its threads keep to elements of their own."""
+        read, by_groups = (p.reads | p.group_reads, p.group_writes) if groups else (p.reads, set())
+        return _meets(p.written() | by_groups, reads) or _meets(p.written(own) | by_groups, writes) or _meets(read, writes)
 
     def visit(self, body: Body, p: Pending) -> None:
         for s in body:
@@ -87,11 +99,15 @@ class Insertion:
 
     def _touch(self, s: Stmt, p: Pending, reads, writes) -> None:
         reads = {b for b in reads if b.scope != GLOBAL or b in self.written}
-        if id(s) in self.needed or self.conflicts(p, reads, writes):
+        own = id(s) if isinstance(s, Unit) and s.own else 0
+        if id(s) in self.needed or self.conflicts(p, reads, writes, own=own):
             self.needed.add(id(s))
             p.clear()
         p.reads |= reads
-        p.writes |= set(writes)
+        if own:
+            p.own_writes |= {(b, own) for b in writes}
+        else:
+            p.writes |= set(writes)
 
     def _statement(self, s: Stmt, p: Pending) -> None:
         if isinstance(s, Unit):
@@ -143,6 +159,24 @@ class Insertion:
         heads = (s.start, s.extent) if isinstance(s, For) else (s.cond,)
         for e in heads:
             self._touch(s, p, _reads(e), ())
+        start, known = p.copy(), set(self.needed)
+        self._rounds(s, p)
+        if start.size() > len(start.arriving) and len(self.needed) > len(known):
+            self._waited_before(s, p, start, known)
+
+    def _waited_before(self, s: For | While, p: Pending, start: Pending, known: set[int]) -> None:
+        """Where a barrier in every round is there for what came before the loop only, one in front of the loop does."""
+        inside, after = self.needed, start
+        self.needed = set(known)
+        after.clear()
+        self._rounds(s, after)
+        if self.needed < inside:
+            self.needed.add(id(s))
+            p.take(after)
+        else:
+            self.needed = inside
+
+    def _rounds(self, s: For | While, p: Pending) -> None:
         entry = p.copy()
         while True:
             # The state at the head: what came before the loop, or what an iteration leaves behind.

@@ -83,6 +83,9 @@ def is_multiple(e: Any, factor: int) -> bool:
             return is_multiple(e.a, factor) or is_multiple(e.b, factor) or _product_is_multiple(e, factor)
         if e.op == "floormod":
             return is_multiple(e.a, factor) and is_multiple(e.b, factor)
+        if e.op == "floordiv":
+            divisor = const_int(e.b)
+            return divisor is not None and divisor > 0 and is_multiple(e.a, factor * divisor)
     return False
 
 

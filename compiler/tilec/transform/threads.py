@@ -24,12 +24,14 @@ from .layouts import fragment_accesses, static_extents
 from .matrix.lower import lower_matrix_op
 from .matrix.shape import MATRIX_OPS
 from .operators import lower_operator
+from .own_elements import tells_thread
 from .parallel import LoopLowering, lower_parallel
 from .prologue import prepare_launch
 from .reduce import lower_reduction
 from .rewrite import map_children, map_expr
 from .scan import lower_scan
 from .unit import Unit, is_memory, unit
+from .wide_loops import wide_copy
 
 _UNROLL_LIMIT = 64
 _PER_THREAD = ("atomic", "print", "device_assert", "annotate")  # operators that each thread may run for itself
@@ -150,6 +152,9 @@ class ThreadLowering:
         self.ranges.set_extent(s.var, extent, start, s.step)
         inner = divergent or self.divergence.differs(s.start) or self.divergence.differs(s.extent)
         kind = self._loop_kind(s)
+        wide = self._wide(s, divergent)
+        if wide is not None:
+            return [wide]
         self.loops.append(inner)
         body = self.body(s.body, inner)
         self.loops.pop()
@@ -160,8 +165,30 @@ class ThreadLowering:
             body = plain if whole or kind == "vectorized" else body
         made = For(s.span, s.var, start, extent, body, kind, s.step, {"tiles": True} if s.attrs.get("tiles") else {})
         if whole or kind == "vectorized":  # its iterations are in no order, so the loop synchronises with others as one
-            return [*first, *second, unit((made,), s.span)]
+            own = not divergent and len(s.body) == 1 and isinstance(s.body[0], Store) and self._is_own(s.body[0])
+            return [*first, *second, replace(unit((made,), s.span), own=own)]
         return [*first, *second, made if not inner or divergent else self._as_unit(made)]
+
+    def _wide(self, s: For, divergent: bool) -> Unit | None:
+        """A vectorised loop as one wide access; what all threads would store alike is left to the first, by the general way."""
+        made = wide_copy(s, self.state)
+        if made is None:
+            return None
+        store = s.body[0]
+        assert isinstance(store, Store)
+        if is_memory(store.buffer) and not divergent and not any(self.divergence.differs(i) for i in store.indices):
+            return None
+        return replace(unit((made,), s.span), own=not divergent and self._is_own(store))
+
+    def _is_own(self, s: Store) -> bool:
+        """Whether no other thread ever writes an element that one wrote here, in any round of the loops around."""
+        if not is_memory(s.buffer) or s.buffer.view_of is not None or s.buffer.strides is not None:
+            return False
+        ranges, threads = self.ranges, [v for v, n in zip(self.state.thread_vars, self.state.extents) if n > 1]
+        if self.state.role is not None and len(threads) == 1:
+            ranges = ranges.copy()
+            ranges.set_bounds(threads[0], self.state.role[0], self.state.role[1] - 1)
+        return bool(threads) and tells_thread(s.indices, threads, ranges)
 
     def _loop_kind(self, s: For) -> str:
         if s.kind in ("unroll", "vectorized"):
@@ -247,7 +274,7 @@ class ThreadLowering:
         body: Body = (Store(s.span, buffer, place, value),)
         if buffer.scope == GLOBAL or buffer.is_shared():
             body = self._by_one(body, s.indices, divergent)
-        return [*before, unit(body, s.span)]
+        return [*before, replace(unit(body, s.span), own=not divergent and self._is_own(s))]
 
     def _by_one(self, body: Body, indices: tuple[Expr, ...], divergent: bool) -> Body:
         """Effects that are the same for every thread are left to the first."""

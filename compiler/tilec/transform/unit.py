@@ -19,6 +19,7 @@ class Unit(If):
 
     ``asynchronous``: its writes arrive when a later ``waits`` unit has run. ``barrier``: it synchronises the block.
     ``managed``: made by software pipelining, which knows when what it waits for is used.
+    ``own``: each element it writes is always written by the same thread.
     """
 
     reads: frozenset[Buffer] = frozenset()
@@ -27,6 +28,7 @@ class Unit(If):
     waits: bool = False
     barrier: bool = False
     managed: bool = False
+    own: bool = False
 
 
 @dataclass

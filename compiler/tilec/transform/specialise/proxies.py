@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.buffer import Buffer
-from ...ir.stmt import Body, Parallel, Stmt, TileOp
+from ...ir.stmt import Body, For, If, Jump, Parallel, Stmt, Store, TileOp, While
 from ...ir.stmt import walk as walk_statements
 from ...target.chips import Target
 from ..ahead import accesses
@@ -29,7 +29,7 @@ def fence_shared_operands(body: Body, brought: set[Buffer], threads: int, target
     def visit(statements: Body) -> Body:
         out: list[Stmt] = []
         for s in statements:
-            s = s if isinstance(s, Parallel) else map_children(s, visit)
+            s = s if isinstance(s, Parallel) or _writes_last(s, read) else map_children(s, visit)
             if starts_wgmma(s, threads, target):
                 assert isinstance(s, TileOp)
                 s = replace(s, args={**s.args, "fenced": True})
@@ -42,8 +42,19 @@ def fence_shared_operands(body: Body, brought: set[Buffer], threads: int, target
 
 
 def _writes(s: Stmt, read: set[Buffer]) -> bool:
-    from ...ir.stmt import For, If, While
-
-    if isinstance(s, (For, While, If)):  # the statements inside are fenced themselves
+    if isinstance(s, (For, While, If)) and not _writes_last(s, read):  # the statements inside are fenced themselves
         return False
     return any(b.storage() in read for inner in walk_statements((s,)) for b in accesses(inner)[1])
+
+
+def _writes_last(s: Stmt, read: set[Buffer]) -> bool:
+    """Whether a loop writes such tiles with its last statement only: that is what the barrier behind the loop waits for, so one fence behind it does.
+
+    No operator inside may hand over what was written so far.
+    """
+    if not isinstance(s, For) or not s.body or any(isinstance(x, (TileOp, Jump, If, While)) for x in walk_statements(s.body)):
+        return False
+    *before, last = s.body
+    if any(b.storage() in read for x in walk_statements(tuple(before)) for b in accesses(x)[1]):
+        return False
+    return isinstance(last, (Store, Parallel)) or _writes_last(last, read)
