@@ -12,7 +12,6 @@ from ...ir.stmt import walk as walk_statements
 from ..ahead import accesses, count_uses, has_jump, loop_facts, reads_asynchronously, runs_ahead
 from ..bulk.tensor_map import bulk_tile
 from ..context import LaunchState, PassContext
-from .operands import too_large
 
 WARP, WARPGROUP, MOST_THREADS = 32, 128, 1024
 _NEEDS_ALL_THREADS = ("wgmma_gemm", "tcgen05_gemm", "tma_copy", "async_copy", "thread_allreduce")
@@ -59,10 +58,6 @@ def plan_launch(s: Launch, state: LaunchState, ctx: PassContext) -> LaunchPlan:
     uses = count_uses(s.body)
     safe = s.attrs.get("safe_values", {})
     for loop in loops:
-        problem = too_large(loop, state.extents[0], ctx.target)
-        if problem:
-            ctx.decide(loop.span, "pipelined loop", "cp.async by all threads", problem)
-            continue
         found = _plan_loop(loop, written, uses, safe, ctx)
         if found is not None:
             plan.loops[id(loop)] = found
