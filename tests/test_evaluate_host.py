@@ -232,3 +232,20 @@ def test_a_block_without_thread_extents_has_one_thread() -> None:
     analysis = analysis_of(FACTORY.replace("threads=128", "threads=[]") + "scale(64, 32)\n")
     program = instantiate(analysis, analysis.kernels[0], analysis.kernels[0].instances[0])
     assert program is not None and [launch.threads for launch in program.launches()] and len(program.launches()[0].threads) == 3
+
+
+def test_a_problem_is_told_once_a_place_and_again_after_it_was_taken_back() -> None:
+    from tilec.evaluate.evaluator import Evaluator
+    from tilec.evaluate.workspace import Workspace
+    from tilec.source import SourceFile
+
+    source = SourceFile("kernel.py", "a\nb\n")
+    ev = Evaluator(source, Workspace())
+    ev.reporting = True
+    first, second = source.tree.body
+    for place in (first, second, first):
+        ev.problem("undefined-name", "no such name", place)
+    ev.problem("variable-scope", "gone", first)
+    assert [(p.rule, p.span.line) for p in ev.problems] == [("undefined-name", 1), ("undefined-name", 2), ("variable-scope", 1)]
+    ev.problems[:] = ev.problems[1:]
+    assert ev.news("undefined-name", first) and not ev.news("undefined-name", second)

@@ -57,6 +57,7 @@ class Evaluator:
         self.source = source
         self.workspace = workspace
         self.problems: list[Problem] = []
+        self._told: set[tuple[str, Span]] = set()  # rules and places of the problems, in which there may be thousands
         self.builder: Builder | None = None
         self.steps_left = max_steps
         self.until_time = _STEPS_BETWEEN_TIMES
@@ -82,13 +83,15 @@ class Evaluator:
     def problem(self, rule: str, message: str, where: ast.AST | Span, *related: tuple[str, Span]) -> None:
         if self.reporting and self.news(rule, span := where if isinstance(where, Span) else self.span(where)):
             self.problems.append(Problem(rule, message, span, tuple(related)))
+            self._told.add((rule, span))
 
     def news(self, rule: str, where: ast.AST | Span) -> bool:
         """Whether a problem would be reported, and is not yet. For messages that are dear to make: code in loops meets a fault many times."""
         if not self.reporting:
             return False
-        span = where if isinstance(where, Span) else self.span(where)
-        return not any(p.rule == rule and p.span == span for p in self.problems)
+        if len(self._told) != len(self.problems):  # some were taken back
+            self._told = {(p.rule, p.span) for p in self.problems}
+        return (rule, where if isinstance(where, Span) else self.span(where)) not in self._told
 
     def step(self) -> None:
         """Count a statement or call; expressions count themselves. Looking at the time is dear, so it is done now and then."""
