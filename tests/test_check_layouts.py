@@ -168,7 +168,7 @@ def test_uneven_shares():
 def test_never_placed():
     text = kernel(128, XZ, 'x = T.alloc_fragment((64, 64), "float32")', "T.clear(x)", "T.copy(X, Z)")
     (d,) = errors(text)
-    assert d.name == "layout-undefined" and "only filled, cleared or reduced" in d.message
+    assert d.name == "layout-undefined" and "only filled, cleared, reduced or the value of an atomic" in d.message
 
 
 @pytest.mark.parametrize("layout, name", [

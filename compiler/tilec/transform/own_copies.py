@@ -24,11 +24,17 @@ def find_own_copies(s: Launch, state: LaunchState) -> None:
         places = list(_places(loop))
         if any(b.scope == FRAGMENT for b, _ in places):
             continue
-        own = any(b.scope in PRIVATE and any(x in loop.vars for i in indices for x in walk_expr(i)) for b, indices in places)
+        written = {b for s in walk_statements(loop.body) for b, _ in _written(s)}
+        own = any(b.scope in PRIVATE and not _is_result(b, written) and any(x in loop.vars for i in indices for x in walk_expr(i)) for b, indices in places)
         moved = divergence is not None and not in_role and any(_differs(i, loop, divergence) for _, indices in places for i in indices)
         if own or moved:
             state.each_thread.add(id(loop))
             state.keep.append(loop)
+
+
+def _is_result(b: Buffer, written: set[Buffer]) -> bool:
+    """Whether a loop reads a finished reducer, of which all threads hold the same."""
+    return "reducer_op" in b.attrs and b not in written
 
 
 def _loops(body: Body, in_role: bool) -> Iterator[tuple[Parallel, bool]]:

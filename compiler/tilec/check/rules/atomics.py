@@ -49,8 +49,9 @@ def _shapes(ctx: RuleContext, op: TileOp, src: Region, dst: Region):
     a, b = static_ints(src.extents), static_ints(dst.extents)
     if a is None or b is None:
         return None
-    stated = src.form in ("whole", "slice") and dst.form in ("whole", "slice")
-    if (src.form == dst.form == "whole" and a != b) or (stated and [e for e in a if e != 1] != [e for e in b if e != 1]):
+    # Slices that move with the block are accepted at any extents (TileLang 0.1.15).
+    fixed = all(r.form in ("whole", "slice") and static_ints(r.mins) is not None for r in (src, dst))
+    if (src.form == dst.form == "whole" and a != b) or (fixed and [e for e in a if e != 1] != [e for e in b if e != 1]):
         return ctx.report(
             f"T.atomic_{op.args['kind']}: {src.buffer.name} is {size(src)}, {dst.buffer.name} is {size(dst)}",
             op.span,
