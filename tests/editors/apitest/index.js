@@ -89,11 +89,13 @@ const tests = {
     const shown = vscode.workspace.textDocuments.find((d) => d.uri.scheme === 'tile-lsp');
     const before = shown.getText();
     const edit = new vscode.WorkspaceEdit();
-    const at = doc.positionAt(doc.getText().indexOf('num_stages=3'));
-    edit.replace(doc.uri, new vscode.Range(at, at.translate(0, 12)), 'num_stages=2');
+    const at = doc.positionAt(doc.getText().indexOf('block_K=32'));
+    edit.replace(doc.uri, new vscode.Range(at, at.translate(0, 10)), 'block_K=64');
     await vscode.workspace.applyEdit(edit);
     await until('another text', () => shown.getText() !== before, 20000);
+    await vscode.window.showTextDocument(doc, vscode.ViewColumn.One);
     await vscode.commands.executeCommand('undo');
+    await until('the text before the edit', () => shown.getText() === before, 20000);
   },
   async 'results of runs are kept and shown'() {
     const { results } = vscode.extensions.getExtension('tilec.tile-lsp').exports;
