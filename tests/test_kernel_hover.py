@@ -92,10 +92,27 @@ def facts(text: str, target: str, stage: str = "cuda") -> str:
 def test_a_specialised_kernel_has_producer_and_consumer_warps():
     assert [r[:3] for r in thread_roles(lowered(PIPELINED, "sm_90a").legalized)] == [[0, 127, "consumer"], [128, 255, "producer"]]
     shown = facts(PIPELINED, "sm_90a").split("\n")
-    assert "- threads: **256**" in shown and "- grid: **8 × 8**" in shown and "- pipeline: **`k` in 2 stages**" in shown
+    assert "- threads: **256**" in shown and "- grid: **8 × 8**" in shown and "- pipeline: **`k` in 4 stages (2 asked; shared memory allows 4)**" in shown
     consumer, producer = (next(line for line in shown if name in line) for name in ("**consumer**", "**producer**"))
     assert consumer.startswith("- warps 0–3 (threads 0–127)") and "matrix products into `C_local`" in consumer and "stores `C` by TMA" in consumer
     assert producer.startswith("- warps 4–7 (threads 128–255)") and "warp 4 copies `A_shared`, `B_shared` by TMA" in producer
+
+
+@pytest.mark.parametrize(("target", "threads", "said"), [
+    ("sm_80", 128, "`k` in 2 stages"),
+    ("sm_80", 1024, "`k` in 3 stages (2 asked; shared memory allows 3)"),  # no more than two such blocks fit in any case
+    ("sm_75", 128, "`k` runs serially (2 stages asked)"),
+    ("sm_90a", 128, "`k` in 4 stages (2 asked; shared memory allows 4)")])
+def test_pipelines_have_the_stages_of_the_compiled_kernel(target, threads, said):
+    """What the hover and --explain say is what the shared tiles have room for."""
+    text = PIPELINED.replace("threads=128)", f"threads={threads})").replace("128, 64", "128, 32").replace("64, 128", "32, 128").replace("64", "32")
+    assert f"- pipeline: **{said}**" in facts(text, target).split("\n")
+    artifact = lowered(text, target)
+    count = int(re.findall(r"in (\d) stages", said)[0]) if " in " in said else 1
+    sizes = {b.name: b.size_bytes() for b in artifact.thread_program.buffers() if b.is_shared()}
+    assert (sizes["A_shared"], sizes["B_shared"]) == (count * 128 * 32 * 2, count * 32 * 128 * 2)
+    explained = [d.text() for d in artifact.decisions() if d.what == "pipelined loop"]
+    assert [f"{count} stages" in text and ("2 asked for" in text) == ("allows" in said) for text in explained] == [True] * (count > 1)
 
 
 def test_two_computing_warpgroups_are_one_consumer():

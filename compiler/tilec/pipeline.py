@@ -102,6 +102,10 @@ class Artifact:
         """What was chosen for copies, loops and matrix operations, and why nothing better (``transform.context.Decision``)."""
         return list(self.thread_program.attrs.get("decisions", ()))
 
+    def stages(self) -> dict[Any, int]:
+        """By the place of a pipelined loop: how many stages it was given. Loops that run serially are not in it."""
+        return dict(self.thread_program.attrs.get("stages", {}))
+
     # -- products ------------------------------------------------------------------------------------------------
     def cuda(self) -> Any:
         """The CUDA module: text, lines, kernels (``emit.cuda.CudaModule``)."""

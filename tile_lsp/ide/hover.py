@@ -241,13 +241,20 @@ def facts_markdown(facts: dict[str, Any]) -> str:
             again = ", some in the same place" if sum(size for _, size in value) > (facts.get("shared_bytes") or 1 << 40) else ""
             value = ", ".join(f"`{name}` {size:,}" for name, size in value) + again
         elif key == "pipelines":
-            value = ", ".join(f"`{name}` in {stages} stages" for name, stages in value)
+            value = ", ".join(f"`{name}` {_stages(given, asked)}" for name, given, asked in value)
         elif key == "registers":
             value = f"{value}**, **no spills" if facts.get("spills") == 0 else value
         elif isinstance(value, (list, tuple)):
             value = " × ".join(str(v) for i, v in enumerate(value) if i == 0 or key != "threads" or v != 1)
         rows.append(f"- {name}: **{value:,} bytes**" if key in ("shared_bytes", "smem_bytes") and isinstance(value, int) else f"- {name}: **{value}**")
     return "\n".join(rows)
+
+
+def _stages(given: int, asked: int) -> str:
+    """How many stages a pipelined loop has, and what the text asked for where that is something else."""
+    if given == 1:
+        return "in 1 stage" if asked == 1 else f"runs serially ({asked} stages asked)"
+    return f"in {given} stages" + (f" ({asked} asked; shared memory allows {given})" if given > asked else f" ({asked} asked)" if given < asked else "")
 
 
 def _code(language: str, lines: list[str]) -> str:

@@ -170,7 +170,7 @@ def facts_of(artifact: Any) -> dict[str, Any]:
     launch = (facts.get("launches") or [{}])[0]
     resources: dict[str, Any] = next(iter((facts.get("resources") or {}).values()), {})
     return {"grid": launch.get("grid"), "threads": launch.get("threads"), "shared_bytes": launch.get("shared_bytes"),
-            "shared_buffers": _shared_buffers(artifact.thread_program), "pipelines": _pipelines(artifact.program),
+            "shared_buffers": _shared_buffers(artifact.thread_program), "pipelines": _pipelines(artifact),
             "tmem_columns": facts.get("tmem_columns"), "registers": resources.get("registers"), "spills": resources.get("spill_bytes"),
             "roles": thread_roles(artifact.legalized) if artifact.target.kind == "cuda" else None, "notes": facts.get("notes") or [], "decisions": _decisions(artifact)}
 
@@ -190,9 +190,10 @@ def _shared_buffers(program: TileProgram) -> list[list[Any]]:
     return [[name, size] for name, size in found.items()]
 
 
-def _pipelines(program: TileProgram) -> list[list[Any]]:
-    """Loop variable and stages of each pipelined loop."""
+def _pipelines(artifact: Any) -> list[list[Any]]:
+    """Loop variable, stages and stages asked for of each pipelined loop; one stage: it runs serially."""
     from tilec.ir.stmt import For
 
-    return [[s.var.name, int(s.attrs["num_stages"])] for s in program.statements()
+    given = artifact.stages()
+    return [[s.var.name, given.get(s.span, 1), int(s.attrs["num_stages"])] for s in artifact.program.statements()
             if isinstance(s, For) and s.kind == "pipelined" and isinstance(s.attrs.get("num_stages"), int) and s.attrs["num_stages"] > 0]

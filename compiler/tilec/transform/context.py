@@ -41,6 +41,7 @@ class PassContext:
     deepened: bool = False  # some loop was given another stage
     notes: list[str] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
+    stages: dict[Any, int] = field(default_factory=dict)  # by the place of a pipelined loop whose copies run ahead: the stages it was given
     launches: dict[int, LaunchState] = field(default_factory=dict)
     _count: int = 0
 

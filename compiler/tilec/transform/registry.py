@@ -92,5 +92,6 @@ def _run(program: TileProgram, ctx: PassContext, observer: Observer | None) -> T
     except MatrixProblem as problem:
         raise LoweringError(problem.message, problem.span, "matrix") from problem
     program.attrs["decisions"] = list(ctx.decisions)
+    program.attrs["stages"] = dict(ctx.stages)
     program.attrs["notes"] = [*program.attrs.get("notes", ()), *ctx.notes]
     return program

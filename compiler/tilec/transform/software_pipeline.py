@@ -105,12 +105,13 @@ def _loop(s: For, staged: dict[Buffer, Buffer], uses: dict[Buffer, int], ctx: Pa
     if not ahead:
         ctx.note(f"the pipelined loop{place_of(s)} has no copy that can run ahead of its iteration; it runs serially")
         return (serial,)
-    extent = const_int(s.extent)
+    extent, why = const_int(s.extent), ""
     if (extent is None or extent > stages) and room.has_another(stages, sum(op.region("dst").buffer.size_bytes() or 0 for op in ahead.values())):
         ctx.deepened = True
-        stages += 1
-    if not ctx.target.wgmma:
-        ctx.decide(s.span, "pipelined loop", f"cp.async by all threads, {stages} stages")
+        stages, why = stages + 1, f"memory is left for more than the {stages} asked for"
+    ctx.stages[s.span] = stages
+    if why or not ctx.target.wgmma:
+        ctx.decide(s.span, "pipelined loop", f"cp.async by all threads, {stages} stages", why)
     return _Pipeline(s, stages, ahead, ctx).lower(staged)
 
 

@@ -139,6 +139,7 @@ class Specialisation:
         decide = self.ctx.decide
         for found in self.plan.loops.values():
             asked = self.asked.get(id(found.loop))
+            self.ctx.stages[found.loop.span] = found.stages
             decide(found.loop.span, "pipelined loop", f"a warp of its own copies, {found.stages} stages ahead at most",
                    f"memory is left for more than the {asked} asked for" if asked else "")
             if id(found.loop) in self.consumer.rotated:
