@@ -186,6 +186,25 @@ def test_what_a_long_loop_changes_is_not_known() -> None:
     assert instance.text == "scale(?, 32)" and not instance.is_known()
 
 
+@pytest.mark.parametrize(("body", "whole"), [("table.append(i * i + len(table))", False), ("tile[0, 0] = i", True)])
+def test_a_loop_in_a_kernel_that_gives_it_nothing_is_cut_short(monkeypatch: pytest.MonkeyPatch, body: str, whole: bool) -> None:
+    from evaluate_support import instantiate
+    from tilec.evaluate import statements
+
+    done, one = [], statements._one_iteration
+    monkeypatch.setattr(statements, "MAX_LOOP_STEPS", 100)
+    monkeypatch.setattr(statements, "_one_iteration", lambda ev, code, scope: done.append(1) or one(ev, code, scope))
+    code = FACTORY.replace("            T.copy(tile, B", f"            table = []\n            for i in [*range(200)]:\n                {body}\n            T.copy(tile, B")
+    analysis = analysis_of(code + "scale(64, 32)\n")
+    assert instantiate(analysis, analysis.kernels[0], analysis.kernels[0].instances[0]) is not None
+    assert len(done) == 200 if whole else 0 < len(done) < 100
+
+
+def test_a_filter_that_leaves_out_nearly_all_stops_nothing_after_it() -> None:
+    code = FACTORY + "few = [i for i in range(10**7) if i == 5]\nscale(64, 32)\n"
+    assert calls(code) == ["scale(64, 32)"] == calls(code.replace("10**7", "10"))
+
+
 def test_a_name_that_a_loop_misses_again_and_again_is_not_looked_for_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     from tilec.evaluate import names
 

@@ -12,7 +12,7 @@ from typing import Any
 from ..ir.buffer import BARRIER, CLUSTER_BARRIER, VAR, Buffer, Region
 from ..ir.build import const_int
 from ..ir.evaluate_int import evaluate
-from ..ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, walk
+from ..ir.expr import Const, Expr, Var, walk
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Launch, Let, Stmt, Store, TileOp, While, bodies
 from ..ir.stmt import walk as statements
 
@@ -90,26 +90,9 @@ def _matters(s: Stmt, tiles: set[Buffer]) -> bool:
 def _number(e: Any, values: dict[Any, Any]) -> Any:
     """The value of a scalar; loads are of variables (T.alloc_var). Raises Unclear."""
     try:
-        return evaluate(_known(e, values), values)
+        return e.value if e.__class__ is Const else evaluate(e, values)
     except (KeyError, ValueError, ZeroDivisionError, TypeError):
         raise Unclear from None
-
-
-def _known(e: Any, values: dict[Any, Any]) -> Any:
-    """An expression with the values of the variables that are loaded in it."""
-    if isinstance(e, Load):
-        return Const(e.dtype, e.span, values[e.buffer])
-    if isinstance(e, Cast):
-        return _known(e.a, values)
-    if isinstance(e, Binary):
-        return Binary(e.dtype, e.span, e.op, _known(e.a, values), _known(e.b, values))
-    if isinstance(e, Unary):
-        return Unary(e.dtype, e.span, e.op, _known(e.a, values))
-    if isinstance(e, Select):
-        return Select(e.dtype, e.span, _known(e.cond, values), _known(e.then, values), _known(e.other, values))
-    if isinstance(e, Call):
-        raise ValueError("a call")
-    return e
 
 
 @dataclass

@@ -13,6 +13,8 @@ from .values import HostTensor, is_device, unknown
 
 _VALUES = (int, float, str, bool, HostTensor, Unknown)  # never changed in place, so that one may stand for many
 
+MAX_STEPS = 100_000  # of one comprehension
+
 
 class _NotKnown(Exception):
     pass
@@ -22,7 +24,7 @@ def evaluate_comprehension(ev: Evaluator, node: Any, scope: Scope) -> Any:
     inner = Scope(scope, "comprehension")
     found: list[Any] = []
     try:
-        _generate(ev, node, node.generators, inner, found)
+        _generate(ev, node, node.generators, inner, found, ev.steps_left - MAX_STEPS)
     except _NotKnown:
         return unknown("comprehension")
     if isinstance(node, ast.DictComp):
@@ -38,7 +40,8 @@ def evaluate_comprehension(ev: Evaluator, node: Any, scope: Scope) -> Any:
     return found
 
 
-def _generate(ev: Evaluator, node: Any, generators: list[ast.comprehension], scope: Scope, found: list[Any]) -> None:
+def _generate(ev: Evaluator, node: Any, generators: list[ast.comprehension], scope: Scope, found: list[Any], least: int) -> None:
+    """``least``: with fewer steps left, filters have left out so much that the rest is for something else than a kernel."""
     if not generators:
         if isinstance(node, ast.DictComp):
             found.append((evaluate(ev, node.key, scope), evaluate(ev, node.value, scope)))
@@ -61,8 +64,10 @@ def _generate(ev: Evaluator, node: Any, generators: list[ast.comprehension], sco
             return
     for item in items:
         statements.assign_target(ev, first.target, item, scope, bind=False)
+        if ev.steps_left < least:
+            raise _NotKnown
         if all(_holds(ev, test, scope) for test in first.ifs):
-            _generate(ev, node, generators[1:], scope, found)
+            _generate(ev, node, generators[1:], scope, found, least)
 
 
 def _repeats(ev: Evaluator, node: Any, generators: list[ast.comprehension], items: Any) -> bool:

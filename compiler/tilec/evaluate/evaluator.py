@@ -63,7 +63,7 @@ class Evaluator:
         self.until_time = _STEPS_BETWEEN_TIMES
         self.deadline = time.process_time() + max_seconds  # not of the clock: the verdict must not depend on what else runs
         self.depth = 0
-        self.running: dict[ast.AST, int] = {}  # functions of the user's being run, with the steps that were left when they began
+        self.running: dict[ast.AST, tuple[int, int]] = {}  # functions of the user's being run, with the progress when they began
         self.plain: Any = None  # the plain function that runs inside a kernel
         self.callers: list[Span] = []  # macro and helper calls being traced, outermost first
         # Values returned under conditions that are not known, and whether the machine alone decides about them.
@@ -103,6 +103,15 @@ class Evaluator:
                 raise Stop
         if self.steps_left <= 0:
             raise Stop
+
+    def progress(self) -> tuple[int, int]:
+        """The steps that are left, and how many statements the kernel has got."""
+        return self.steps_left, self.builder.emitted if self.builder is not None else 0
+
+    def leads_nowhere(self, begun: tuple[int, int], steps: int) -> bool:
+        """Whether more than so many steps since ``begun`` gave the kernel no statement: it is the arithmetic of a reference, or of a test."""
+        left, emitted = self.progress()
+        return begun[0] - left > steps and emitted == begun[1]
 
     # -- the parts ----------------------------------------------------------------------------------------------
     def eval(self, node: ast.expr, scope: Scope) -> Any:

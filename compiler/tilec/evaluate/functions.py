@@ -74,11 +74,11 @@ def bind(ev: Evaluator, function: Function, args: list[Any], kwargs: dict[str, A
 def run_function(ev: Evaluator, function: Function, scope: Scope) -> Any:
     """Run the body in a prepared scope and return the value, unknown where several returns may be taken."""
     begun = ev.running.get(function.node)
-    if ev.depth >= MAX_DEPTH or (begun is not None and ev.builder is None and begun - ev.steps_left > MAX_RECURSION_STEPS):
+    if ev.depth >= MAX_DEPTH or (begun is not None and ev.leads_nowhere(begun, MAX_RECURSION_STEPS)):
         return unknown("deep recursion")
     outer = ev.source
     if begun is None:
-        ev.running[function.node] = ev.steps_left
+        ev.running[function.node] = ev.progress()
     ev.source = function.source or ev.source
     ev.depth += 1
     ev.returns.append([])

@@ -9,6 +9,7 @@ from ..ir.buffer import Buffer
 from ..ir.program import TileProgram
 from .blocks import statements_within
 from .calls import PRIM_FUNC_CALL
+from .const_places import stands_in_a_shape
 from .coverage import gap
 from .definitions import KernelDefinition, KernelInstance
 from .evaluator import BreakSignal, ContinueSignal, Declared, Evaluator, Raised, ReturnSignal, Stop
@@ -266,20 +267,6 @@ def _declare_annotated(ev: Evaluator, function: Function, scope: Scope, values: 
             scope.names[argument.arg] = make_parameter(ev, argument.arg, annotation, argument)
 
 
-def _stands_in_a_shape(node: ast.FunctionDef, name: str) -> bool:
-    """Whether the variable that T.const gives a value is an element of some tuple, list or subscript by itself."""
-    variables = {name}
-    for s in ast.walk(node):
-        if isinstance(s, ast.Assign) and isinstance(s.value, ast.Call) and len(s.targets) == 1:
-            text = s.value.args[0].value if s.value.args and isinstance(s.value.args[0], ast.Constant) else None
-            names = text.replace(",", " ").split() if isinstance(text, str) else []
-            targets = s.targets[0].elts if isinstance(s.targets[0], ast.Tuple) else [s.targets[0]]
-            variables |= {t.id for t, n in zip(targets, names) if n == name and isinstance(t, ast.Name)}
-    shapes = [e for n in ast.walk(node) if isinstance(n, (ast.Tuple, ast.List)) and isinstance(n.ctx, ast.Load) for e in n.elts]
-    shapes += [n.slice for n in ast.walk(node) if isinstance(n, ast.Subscript)]
-    return any(isinstance(e, ast.Starred) or isinstance(e, ast.Name) and e.id in variables for e in shapes)
-
-
 def _check_given(ev: Evaluator, instance: KernelInstance, builder: Builder, program: TileProgram) -> None:
     """A call says every T.const: by its name, or by a tensor that has it for an extent."""
     if instance.origin not in ("call", "command", "directive") or not instance.is_known() or builder.attrs.get("unknown_params"):
@@ -326,7 +313,7 @@ def _check_eager(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstan
         if builder.attrs.get("unknown_params"):
             continue
         given = name in builder.const_values
-        plainly = _stands_in_a_shape(kernel.node, name) if given else occurs_plainly([p for p in program.params if p not in builder.outputs], name)
+        plainly = stands_in_a_shape(ev.source, kernel.node, name) if given else occurs_plainly([p for p in program.params if p not in builder.outputs], name)
         if not plainly:
             ev.problem("const-unused", f"T.const {name!r} is no dimension of a tensor parameter by itself, so its value cannot be found from the arguments", span)
 

@@ -352,11 +352,11 @@ def _for(ev: Evaluator, node: ast.For, scope: Scope) -> None:
 
 
 def _host_for(ev: Evaluator, node: ast.For, items: Any, scope: Scope) -> None:
-    before, steps = dict(scope.names), ev.steps_left
+    before, begun = dict(scope.names), ev.progress()
     if ev.slicer is not None and ev.builder is None and len(items) > 2 and ev.slicer.repeats(node):
         items = items[:2]
     for count, item in enumerate(items):
-        if count >= MAX_HOST_ITERATIONS or (ev.builder is None and steps - ev.steps_left > MAX_LOOP_STEPS):
+        if count >= MAX_HOST_ITERATIONS or ev.leads_nowhere(begun, MAX_LOOP_STEPS):
             _forget_changes(scope, before)
             return
         assign_target(ev, node.target, item, scope)
@@ -411,9 +411,9 @@ def _while(ev: Evaluator, node: ast.While, scope: Scope) -> None:
     if in_kernel(ev, scope):
         loops.device_while(ev, node, scope)
         return
-    before, steps = dict(scope.names), ev.steps_left
+    before, begun = dict(scope.names), ev.progress()
     for _ in range(MAX_HOST_ITERATIONS):
-        if ev.builder is None and steps - ev.steps_left > MAX_LOOP_STEPS:
+        if ev.leads_nowhere(begun, MAX_LOOP_STEPS):
             break
         cond = scalar_operand(evaluate(ev, node.test, scope))
         plain_code.refuse_condition(ev, cond, node.test)

@@ -44,6 +44,7 @@ class Builder:
         self.frames: list[Frame] = []
         self.launch: LaunchState | None = None
         self.launch_count = 0
+        self.emitted = 0  # statements of the device so far
         self.open_launch: LaunchState | None = None  # T.Kernel without `with`
         self.const_values: dict[str, Any] = {}
         self.const_vars: dict[str, Var] = {}
@@ -57,6 +58,7 @@ class Builder:
 
     # -- statements ----------------------------------------------------------------------------------------------
     def emit(self, statement: Stmt) -> None:
+        self.emitted += 1
         self.bodies[-1].append(statement)
 
     def push(self) -> None:
