@@ -58,6 +58,8 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL267", "unused-expression", PYTHON, "W", "A value is computed and thrown away."),
     ("TL268", "alloc-var-args", PYTHON, "E", "T.alloc_var gets contradicting arguments."),
     ("TL269", "plain-function", PYTHON, "E", "A plain function does what only a kernel or a macro can."),
+    ("TL270", "constant-rebound", PYTHON, "E", "A Python number is changed in a device branch or loop."),
+    ("TL271", "no-value", PYTHON, "E", "An operation that is a statement is used as a value."),
 
     ("TL301", "threads-range", LAUNCH, "E", "The thread count is no integer between 1 and 1024."),
     ("TL302", "grid-rank", LAUNCH, "E", "The grid has more than three dimensions."),

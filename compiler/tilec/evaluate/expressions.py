@@ -98,6 +98,9 @@ def _expired(ev: Evaluator, node: ast.Name, value: Expired) -> Any:
         ev.problem("buffer-outside-kernel", f"{value.name} lives in the kernel launch that has ended; use it inside the with T.Kernel(...) block, or hand "
                    "its values on through a global tensor", node, *((("allocated here", value.span),) if value.span else ()))
         return unknown(f"name {value.name}")
+    if value.constant:
+        rebinding.told(ev, node, value)
+        return unknown(f"name {value.name}")
     related = (("bound here, inside a device loop or branch", value.span),) if value.span else ()
     ev.problem("variable-scope", f"{value.name!r} is bound inside a device loop or branch that has ended; its value does not exist "
                "here (use T.alloc_var before the loop and assign it inside)", node, *related)
@@ -107,7 +110,7 @@ def _expired(ev: Evaluator, node: ast.Name, value: Expired) -> Any:
 def _binop(ev: Evaluator, node: ast.BinOp, scope: Scope) -> Any:
     left, right = evaluate(ev, node.left, scope), evaluate(ev, node.right, scope)
     if ev.builder is not None and (left is None or right is None):
-        stored.check_atomic_value(ev, node.left if left is None else node.right)
+        no_value.check_operand(ev, node.left if left is None else node.right, scope)
     return binary_value(ev, type(node.op), left, right, node)
 
 
@@ -523,6 +526,6 @@ from .attributes import get_attribute  # noqa: E402
 from .python import torch_model  # noqa: E402
 from .python.builtins import BUILTINS, is_python_builtin  # noqa: E402
 from .subscripts import get_item  # noqa: E402
-from .tile import launch, operands, stored  # noqa: E402
+from .tile import launch, no_value, operands, rebinding  # noqa: E402
 from .tile.branches import is_tile_condition  # noqa: E402
 from .tile.elements import as_scalar  # noqa: E402

@@ -141,7 +141,9 @@ def _assign(ev: Evaluator, node: ast.Assign, scope: Scope) -> None:
     if in_kernel(ev, scope):
         refused.check_targets(ev, node.targets)
     if value is None and in_kernel(ev, scope):
-        stored.check_atomic_value(ev, node.value)
+        value = no_value.assigned(ev, node, scope)
+    if isinstance(value, (int, float)) and isinstance(node.value, ast.BinOp) and in_kernel(ev, scope):
+        rebinding.check_step(ev, node, value, scope)
     for target in node.targets:
         assign_target(ev, target, value, scope)
 
@@ -175,6 +177,8 @@ def _augassign(ev: Evaluator, node: ast.AugAssign, scope: Scope) -> None:
             old.extend(more)
             return
     value = binary_value(ev, type(node.op), old, evaluate(ev, node.value, scope), node)
+    if isinstance(value, (int, float)) and in_kernel(ev, scope):
+        rebinding.check_step(ev, node, value, scope)
     assign_target(ev, node.target, value, scope)
 
 
@@ -529,4 +533,4 @@ _HANDLERS: dict[type, Any] = {
 }
 
 from . import functions, plain_code, subscripts  # noqa: E402  (they need the names above)
-from .tile import binding, branches, decorators, elements, launch, loops, refused, signature, stored  # noqa: E402  (they need the names above)
+from .tile import binding, branches, decorators, elements, launch, loops, no_value, rebinding, refused, signature  # noqa: E402  (they need the names above)

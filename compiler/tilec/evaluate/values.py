@@ -248,6 +248,7 @@ class Expired:
     name: str
     span: Span | None
     tile: bool = False  # it was a buffer of a launch that has ended
+    constant: bool = False  # a number that the branch bound anew
 
 
 @dataclass(eq=False, repr=False)

@@ -11,6 +11,7 @@ from ...ir.stmt import Evaluate, Let, TileOp
 from ..evaluator import Evaluator
 from ..scope import Scope
 from ..values import MISSING, LaunchValue, LoopValue, Output, Reference, is_unknown, plain
+from . import rebinding
 from .elements import as_scalar, store
 
 
@@ -42,6 +43,8 @@ def bind_name(ev: Evaluator, target: ast.Name, value: Any, scope: Scope) -> Any:
         value = as_scalar(value)
     if isinstance(value, Expr) and not is_unknown(value):
         return bind_expression(ev, target, plain(value), scope)
+    if builder.frames and isinstance(value, (int, float)):
+        rebinding.note(ev, target, old, value, scope)
     return value
 
 
@@ -73,6 +76,8 @@ def bind_expression(ev: Evaluator, target: ast.Name, value: Any, scope: Scope) -
     if not isinstance(value, Expr):
         return value
     if isinstance(value, Const):
+        if builder.frames:
+            rebinding.note(ev, target, scope.names.get(target.id, MISSING), value, scope)
         return value
     if not isinstance(value, Var):
         loop = any(getattr(f, "kind", "") in ("for", "parallel", "while", "if", "launch", "macro", "maybe") for f in builder.frames)

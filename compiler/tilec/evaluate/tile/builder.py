@@ -21,6 +21,7 @@ class Frame:
 
     kind: str
     names: list[tuple[Scope, str, Span | None]] = field(default_factory=list)
+    constants: list[tuple[Scope, str, Span, Any]] = field(default_factory=list)  # numbers that a branch binds anew (:mod:`.rebinding`)
 
 
 @dataclass
@@ -54,6 +55,7 @@ class Builder:
         self.is_probe = False  # traced up to the launch only, if there are such values
         self.attrs: dict[str, Any] = {}
         self.lets: dict[Var, Expr] = {}  # the values of names that are bound to what memory held
+        self.constants: dict[tuple[Scope, str], Frame | None] = {}  # where names were bound to numbers
         self._names: dict[str, int] = {}
 
     # -- statements ----------------------------------------------------------------------------------------------
@@ -82,12 +84,16 @@ class Builder:
                 if name in scope.names and name != "_":
                     held = scope.names[name]
                     scope.names[name] = Expired(name, span, frame.kind == "launch" and isinstance(held, Buffer) and held.scope != VAR)
+            for scope, name, bound, before in frame.constants:
+                if scope.names.get(name) != before:
+                    scope.names[name] = Expired(name, bound, constant=True)
         elif self.frames and frame.kind in ("maybe", "host", "lazy"):
             self.frames[-1].names.extend(frame.names)
 
     def leave_warp_groups(self) -> None:
         """Close a ``with T.ws(...)``: what was bound there to arithmetic on indices stays, it takes no register."""
         frame = self.frames[-1]
+        frame.constants = []  # which warps take part is known while the kernel is written
         lets = [n for n in frame.names if _holds_let(n[0].names.get(n[1]))]
         kept = [n for n in frame.names if n not in lets]
         frame.names = lets

@@ -1,6 +1,7 @@
 """Tile operators: copies, fills, matrix products, reductions, scans."""
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 from ...ir import dtypes
@@ -14,6 +15,8 @@ from ..values import plain, unknown
 from .elements import to_region
 from .registry import Bound, api
 
+_TILES = ("src", "dst", "A", "B", "C", "buffer", "out")
+
 
 def emit(ev: Evaluator, b: Bound, op: str, args: dict[str, Any]) -> None:
     assert ev.builder is not None
@@ -26,9 +29,19 @@ def regions(ev: Evaluator, b: Bound, *names: str) -> list[Region] | None:
         return None
     found = {n: to_region(_named_element(ev, b, n), b.where(n)) for n in names}
     if any(r is None for r in found.values()):
+        _check_none(ev, b, names)
         ev.builder.emit(TileOp(b.span, "unsupported", {"name": f"T.{b.name}", **{n: r for n, r in found.items() if r is not None}}))
         return None
     return [found[n] for n in names]  # type: ignore[misc]
+
+
+def _check_none(ev: Evaluator, b: Bound, names: tuple[str, ...]) -> None:
+    """An operand that is the result of an operation without one, or None itself."""
+    for name in names:
+        node = b.nodes.get(name)
+        if node is not None and b[name] is None and name in _TILES:
+            given = f"what {ev.source.segment(node.func)} returns: nothing" if isinstance(node, ast.Call) else "None"
+            ev.problem("argument-kind", f"T.{b.name}: {name} takes a buffer or a part of one, not {given}", b.where(name))
 
 
 def _named_element(ev: Evaluator, b: Bound, name: str) -> Any:

@@ -1,7 +1,6 @@
 """What an element or slice can be assigned."""
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 from ...ir import dtypes
@@ -57,14 +56,6 @@ def _product(extents: tuple[int, ...]) -> int:
     for extent in extents:
         total *= extent
     return total
-
-
-def check_atomic_value(ev: Evaluator, node: ast.expr) -> None:
-    """The value of an atomic operation exists only with return_prev."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.startswith("atomic_"):
-        if any(k.arg in (None, "return_prev") for k in node.keywords):
-            return
-        ev.problem("atomic-store", f"T.{node.func.attr} returns no value without return_prev=True; it updates its destination itself", node)
 
 
 def check_narrowing(ev: Evaluator, buffer: Buffer, value: Any, span: Span) -> None:
