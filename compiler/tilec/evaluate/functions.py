@@ -10,10 +10,10 @@ from .values import Function, same, unknown
 
 
 def make_function(ev: Evaluator, node: ast.FunctionDef | ast.Lambda, scope: Scope) -> Function:
-    defaults = [ev.eval(d, scope) for d in node.args.defaults]
+    positional = [ev.eval(d, scope) for d in node.args.defaults]
     kw_defaults = {a.arg: ev.eval(d, scope) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults) if d is not None}
     name = node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
-    return Function(node, scope, name, defaults, kw_defaults, source=ev.source)
+    return Function(node, scope, name, positional, kw_defaults, source=ev.source)
 
 MAX_RECURSION_STEPS = 10_000  # of a host function that calls itself: calls of several of itself at every level would never end
 
@@ -46,15 +46,21 @@ def bind_arguments(function: Function, args: list[Any], kwargs: dict[str, Any]) 
     return values, error
 
 
+def defaults(function: Function) -> dict[str, Any]:
+    """The parameters that have a default, with it."""
+    spec = function.node.args
+    positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+    return {**dict(zip(positional[len(positional) - len(function.defaults):], function.defaults)), **function.kw_defaults}
+
+
 def _apply_defaults(function: Function, positional: list[str], values: dict[str, Any]) -> str | None:
     spec = function.node.args
-    defaults = dict(zip(positional[len(positional) - len(function.defaults):], function.defaults))
-    defaults.update(function.kw_defaults)
+    given = defaults(function)
     missing = []
     for name in (*positional, *(a.arg for a in spec.kwonlyargs)):
         if name not in values:
-            if name in defaults:
-                values[name] = defaults[name]
+            if name in given:
+                values[name] = given[name]
             else:
                 missing.append(name)
                 values[name] = unknown(f"argument {name}")

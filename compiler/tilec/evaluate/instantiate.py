@@ -13,14 +13,14 @@ from .const_places import stands_in_a_shape
 from .coverage import gap
 from .definitions import KernelDefinition, KernelInstance
 from .evaluator import BreakSignal, ContinueSignal, Declared, Evaluator, Raised, ReturnSignal, Stop
-from .functions import bind_arguments, run_function
+from .functions import bind_arguments, defaults, run_function
 from .module import ModuleAnalysis
 from .scope import Scope
 from .sizes import with_sizes
 from .tile.builder import Builder
 from .tile.launch import finish
 from .tile.signature import make_parameter, occurs_plainly, symbols_of
-from .values import Function, HostTensor, Native, TensorType, dtype_name, is_unknown, unknown
+from .values import Function, HostTensor, Module, Native, TensorType, dtype_name, is_unknown, unknown
 from .workspace import Workspace
 
 
@@ -146,6 +146,9 @@ def _parameter(ev: Evaluator, function: Function, argument: ast.arg) -> Any:
     if argument.annotation is None:
         if _annotated_in_body(function, argument.arg):
             return unknown(f"parameter {argument.arg}")  # until that statement declares it
+        given = defaults(function)
+        if argument.arg in given:
+            return given[argument.arg]  # a value of Python's that nobody can change
         ev.problem("arg-annotation", f"parameter {argument.arg!r} has no annotation; a prim_func's parameters are tensors (T.Tensor(shape, dtype)) or "
                    "typed scalars", argument)
         ev.builder.attrs["unknown_params"] = True
@@ -165,10 +168,20 @@ _PYTHON_TYPES = (*_SCALARS, "list", "tuple", "dict", "set", "str")
 def _check_python_type(ev: Evaluator, function: Function, argument: ast.arg, annotation: Any) -> None:
     """``n: int`` makes n the type itself, of which no expression can be made; unused, nobody minds."""
     name = annotation.name if isinstance(annotation, Native) else ""
-    used = {n.id for n in ast.walk(function.node) if isinstance(n, ast.Name)} if name in _PYTHON_TYPES else ()
-    if argument.arg in used:
+    owner, is_type = "Python's ", name in _PYTHON_TYPES
+    if is_unknown(annotation) and _is_torch_tensor(ev, argument.annotation, function.scope):
+        owner, name, is_type = "", "torch.Tensor", not _annotated_in_body(function, argument.arg)
+    if is_type and argument.arg in {n.id for n in ast.walk(function.node) if isinstance(n, ast.Name)}:
         instead = f"use {_SCALARS[name]}" if name in _SCALARS else "a kernel's parameters are tensors (T.Tensor(shape, dtype)) or typed scalars"
-        ev.problem("arg-annotation", f"parameter {argument.arg!r} is annotated with Python's {name}, which is no type of the device; {instead}", argument)
+        ev.problem("arg-annotation", f"parameter {argument.arg!r} is annotated with {owner}{name}, which is no type of the device; {instead}", argument)
+
+
+def _is_torch_tensor(ev: Evaluator, node: Any, scope: Scope) -> bool:
+    """Eager kernels take ``A: torch.Tensor`` and declare the tensor in the body; a prim_func gets the class itself."""
+    if not isinstance(node, ast.Attribute) or node.attr != "Tensor":
+        return False
+    module = ev.eval(node.value, scope)
+    return isinstance(module, Module) and module.name == "torch"
 
 
 def _annotated_in_body(function: Function, name: str) -> bool:

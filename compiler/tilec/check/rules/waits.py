@@ -11,6 +11,7 @@ from ..registry import rule
 from .barriers import barrier_key
 
 _WGMMAS = ("wgmma_gemm", "wgmma_gemm_sp")
+_TENSOR_MEMORY_MMAS = ("tcgen05_gemm", "tcgen05_gemm_blockscaled", "gemm")
 
 
 def is_ordered_elsewhere(ctx: RuleContext) -> bool:
@@ -67,16 +68,38 @@ def is_specialised(ctx: RuleContext) -> bool:
     return any(p.inside(If) for p in ctx.facts.ops("mbarrier_wait_parity", "mbarrier_arrive"))
 
 
-def barrier_waits(ctx: RuleContext, barrier: Buffer) -> list[Place]:
-    """The waits on any element of an array of barriers."""
+def barrier_waits(ctx: RuleContext, *barriers: Region) -> list[Place]:
+    """The waits that may be for one of these barriers, and those on elements of their arrays that nothing completes: that is told elsewhere."""
     if is_specialised(ctx):
         return ctx.facts.ops("mbarrier_wait_parity")
-    found = []
+    found, completed = [], _completed(ctx)
     for place in ctx.facts.ops("mbarrier_wait_parity"):
         region = place.stmt.args.get("mbar") if isinstance(place.stmt, TileOp) else None
-        if not isinstance(region, Region) or region.buffer.storage() is barrier.storage():
+        if not isinstance(region, Region) or any(_may_be_same(region, b, completed) for b in barriers):
             found.append(place)
     return found
+
+
+def _completed(ctx: RuleContext) -> set[tuple[Buffer, int] | None]:
+    regions = [p.stmt.args.get(name) for p in ctx.facts.ops("tma_copy", *_TENSOR_MEMORY_MMAS) if isinstance(p.stmt, TileOp) for name in ("mbar", "barrier")]
+    return {barrier_key(r) for r in regions if isinstance(r, Region)}
+
+
+def _may_be_same(a: Region, b: Region, completed: set[tuple[Buffer, int] | None]) -> bool:
+    if a.buffer.storage() is not b.buffer.storage():
+        return False
+    one, other = barrier_key(a), barrier_key(b)
+    return one is None or other is None or one == other or one not in completed
+
+
+def committed_with(ctx: RuleContext, place: Place, barrier: Region) -> list[Region]:
+    """The barriers that an MMA's end completes: its own and, as a commit covers all MMAs before it, those of later ones."""
+    barriers = [barrier]
+    for later in ctx.facts.ops(*_TENSOR_MEMORY_MMAS):
+        region = later.stmt.args.get("mbar") if isinstance(later.stmt, TileOp) else None
+        if isinstance(region, Region) and (later.order > place.order or later.inside(For, While)):
+            barriers.append(region)
+    return barriers
 
 
 def _leaves_pending(wait: Place, copy: Place, copies: list[Place]) -> bool:
@@ -138,7 +161,7 @@ def tma_wait(ctx: RuleContext):
         dst, barrier = op.args["dst"], op.args.get("barrier")
         if not isinstance(dst, Region) or not isinstance(barrier, Region) or not dst.buffer.is_shared():
             continue
-        waits = barrier_waits(ctx, barrier.buffer) if _is_waited_for(ctx, barrier) else []
+        waits = barrier_waits(ctx, barrier) if _is_waited_for(ctx, barrier) else []
         reader = early_reader(ctx, dst.buffer, place, waits)
         if reader is not None and reader.kind == READ:
             yield ctx.report(
@@ -173,7 +196,8 @@ def tcgen05_wait(ctx: RuleContext):
         C, barrier = op.args.get("C"), op.args.get("mbar")
         if not isinstance(C, Region) or C.buffer.scope != TMEM or not isinstance(barrier, Region):
             continue
-        reader = early_reader(ctx, C.buffer, place, barrier_waits(ctx, barrier.buffer), ("tcgen05_gemm", "tcgen05_gemm_blockscaled", "gemm"))
+        waits = barrier_waits(ctx, *committed_with(ctx, place, barrier))
+        reader = early_reader(ctx, C.buffer, place, waits, _TENSOR_MEMORY_MMAS)
         if reader is not None and reader.kind == READ and isinstance(reader.stmt, TileOp) and reader.stmt.op == "copy":
             yield ctx.report(
                 f"{C.buffer.name} is read before its MMA has been waited for; T.mbarrier_wait_parity on "
