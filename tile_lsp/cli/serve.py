@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib
+import sys
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -16,8 +18,20 @@ def add_parser(subparsers) -> None:
     parser.add_argument("--log-level", choices=LOG_LEVELS, default="warning")
 
 
+def _load_asyncio() -> None:
+    """asyncio does without TLS where Python has none; the server, which speaks to one client on this machine, saves loading OpenSSL that way."""
+    if "asyncio" in sys.modules or "ssl" in sys.modules:
+        return
+    sys.modules["ssl"] = None  # type: ignore[assignment]  # an import of it fails
+    try:
+        importlib.import_module("asyncio")
+    finally:
+        del sys.modules["ssl"]
+
+
 def execute(args: argparse.Namespace) -> int:
     gc.disable()  # many objects and no garbage, until the server serves
+    _load_asyncio()
     from ..server import protocol_types
 
     protocol_types.load()

@@ -1,9 +1,10 @@
 """A document as the editor shows it: path, text, version."""
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+
+from .digest import digest
 
 # Characters at which str.splitlines() breaks a line but neither Python's parser nor an editor does.
 _NOT_LINE_ENDS = dict.fromkeys(map(ord, "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), " ")
@@ -30,7 +31,7 @@ class Document:
     @cached_property
     def key(self) -> str:
         """What caches of everything derived from this text go by."""
-        return hashlib.sha256(f"{self.path}\0{self.text}".encode("utf-8", "surrogatepass")).hexdigest()
+        return digest(f"{self.path}\0{self.text}")
 
     @property
     def readable(self) -> bool:

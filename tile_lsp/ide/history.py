@@ -2,16 +2,15 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ..releases.storage import cache_folder
+from .digest import digest
 
 VERSION = 1
 MOST_RUNS = 50  # of one kernel at one instance on one target
@@ -73,12 +72,14 @@ class History:
         return self._files.setdefault(path, {})
 
     def _file(self, path: str) -> Path:
-        return self._place() / f"{hashlib.sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}.json"
+        return self._place() / f"{digest(path)[:24]}.json"
 
     def _save(self, path: str, runs: dict[str, list[dict[str, Any]]]) -> None:
         file = self._file(path)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
+            import tempfile  # not at the server's start
+
             handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".", suffix=".tmp")
             try:
                 with os.fdopen(handle, "w", encoding="utf-8") as out:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 STAGES = ("tile", "legalized", "thread", "host", "device", "cuda", "ptx", "sass")  # of a kernel for a GPU, in order
+RESOURCES = "resources"  # a stage without a text: what the compiled kernel needs
 LANGUAGES = {"tile": "python", "legalized": "python", "thread": "python", "host": "python", "device": "python", "cuda": "cuda-cpp", "ptx": "asm",
              "sass": "asm", "llvm": "llvm"}
 SUFFIXES = {"tile": ".py", "legalized": ".py", "thread": ".py", "host": ".py", "device": ".py", "cuda": ".cu", "ptx": ".ptx", "sass": ".sass", "llvm": ".ll"}

@@ -13,9 +13,8 @@ from tilec.source.span import Span
 from tilec.target import chips
 
 from ..releases import manifest
+from .lowered import RESOURCES
 from .thread_roles import thread_roles
-
-RESOURCES = "resources"  # a stage without a text: what the compiled kernel needs
 
 
 class Refused(Exception):

@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from ..ide.lowering import RESOURCES
+from ..ide.lowered import RESOURCES
 from ..workers.process import Child
 
 _TOOLKIT_STAGES = ("ptx", "sass", RESOURCES)  # nvcc takes seconds

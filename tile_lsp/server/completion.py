@@ -1,16 +1,21 @@
 """textDocument/completion with resolve, and textDocument/signatureHelp."""
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from ..ide import completion as ide
-from ..ide import signatures
 from .app import TileServer, View
 from .client import plain
 from .guard import guarded
+from .later import later
 from .protocol import PlainJson
+
+if TYPE_CHECKING:
+    from ..ide import completion as ide
+    from ..ide import signatures
+else:
+    ide, signatures = later("completion"), later("signatures")
 
 _KINDS = {"function": types.CompletionItemKind.Function, "class": types.CompletionItemKind.Class, "constant": types.CompletionItemKind.Constant,
           "type": types.CompletionItemKind.TypeParameter, "module": types.CompletionItemKind.Module, "keyword": types.CompletionItemKind.Keyword,

@@ -2,13 +2,20 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from ..ide import folding, hints, tokens
+from ..ide import tokens
 from .app import TileServer, View
 from .compiler import facts
 from .guard import guarded
+from .later import later
+
+if TYPE_CHECKING:
+    from ..ide import folding, hints
+else:
+    folding, hints = later("folding"), later("hints")
 
 _LEGEND = types.SemanticTokensLegend(token_types=list(tokens.TYPES), token_modifiers=list(tokens.MODIFIERS))
 _KINDS = {"comment": types.FoldingRangeKind.Comment, "imports": types.FoldingRangeKind.Imports, "region": types.FoldingRangeKind.Region}

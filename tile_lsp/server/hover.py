@@ -3,17 +3,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from lsprotocol import types
 
-from ..ide import hover as ide
-from ..ide.lowered import LoweredView
-from ..ide.lowering import RESOURCES
+from ..ide.lowered import RESOURCES, LoweredView
 from ..ide.snapshot import Snapshot
 from .app import TileServer
 from .guard import guarded
+from .later import later
 from .lowered_files import write_readonly
+
+if TYPE_CHECKING:
+    from ..ide import hover as ide
+else:
+    ide = later("hover")
 
 PATIENCE = 8.0  # seconds a hover waits for the compiler; the first one starts it
 STAGES = ("thread", "cuda")

@@ -1,13 +1,12 @@
 """Lowered code as read-only files, for clients that show files alone."""
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
-import tempfile
 import time
 from pathlib import Path
 
+from ..ide.digest import digest
 from ..ide.lowered import LoweredView
 from ..releases.storage import cache_folder
 
@@ -21,8 +20,9 @@ def folder() -> Path:
 
 def write_readonly(view: LoweredView) -> Path:
     """Write a view's text atomically; the same text has the same path."""
-    digest = hashlib.sha256(f"{view.instance}\0{view.text}".encode()).hexdigest()[:12]
-    path = folder() / digest / view.file_name
+    import tempfile  # not at the server's start
+
+    path = folder() / digest(f"{view.instance}\0{view.text}")[:12] / view.file_name
     if path.is_file():
         os.utime(path)
         return path

@@ -1,15 +1,22 @@
 """Definition, references, highlights, rename; symbols of the document and of the workspace."""
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lsprotocol import types
 from pygls import uris
 from pygls.exceptions import JsonRpcException
 from tilec.source.span import Span
 
-from ..ide import navigation as ide
-from ..ide import symbols, workspace_symbols
 from .app import TileServer, View
 from .guard import guarded
+from .later import later
+
+if TYPE_CHECKING:
+    from ..ide import navigation as ide
+    from ..ide import symbols, workspace_symbols
+else:
+    ide, symbols, workspace_symbols = later("navigation"), later("symbols"), later("workspace_symbols")
 
 _INVALID_REQUEST = -32803  # RequestFailed: clients show the message
 

@@ -46,8 +46,15 @@ def _postpone(cls: type) -> type:
         type(self).__init__(self, *args, **kwargs)
 
     cls.__init__ = __init__  # type: ignore[misc]
+    if "__repr__" not in cls.__dict__:
+        cls.__repr__ = _shown  # type: ignore[assignment]  # attrs leaves it: one method less to write
     cls.__attrs_attrs__ = _Fields()  # type: ignore[attr-defined]
     return cls
+
+
+def _shown(self: Any) -> str:
+    """As attrs would show it."""
+    return f"{type(self).__qualname__}({', '.join(f'{a.name}={getattr(self, a.name)!r}' for a in type(self).__attrs_attrs__ if a.repr)})"
 
 
 def _make(cls: type) -> type:

@@ -1,13 +1,13 @@
 """Diagnostics for clients that ask for them instead of being told."""
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 from lsprotocol import types
 from pygls import uris
 
 from ..ide import workspace_files
+from ..ide.digest import digest
 from ..ide.document import Document
 from .app import TileServer
 from .guard import guarded
@@ -64,4 +64,4 @@ def register(server: TileServer) -> None:
 
 def result_id(items: list[types.Diagnostic]) -> str:
     """The same diagnostics have the same id."""
-    return hashlib.sha256(repr(items).encode()).hexdigest()[:16]
+    return digest(repr(items))[:16]
