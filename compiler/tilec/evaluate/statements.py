@@ -12,7 +12,7 @@ from ..ir.stmt import Let
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal
 from .expressions import BINARY, binary_value, evaluate, evaluate_index, scalar_operand, truth
 from .scope import Scope
-from .values import Class, Function, Instance, LaunchValue, LoopValue, derived, is_device, is_hardware, is_unknown, same, unknown
+from .values import Class, Function, Instance, LaunchValue, LoopValue, Reference, derived, is_device, is_hardware, is_unknown, same, unknown
 
 MAX_HOST_ITERATIONS = 300
 MAX_LOOP_STEPS = 20_000  # of one loop of the host: those of reference implementations lead to no kernel
@@ -92,7 +92,7 @@ def _stores(target: ast.expr, scope: Scope) -> bool:
     if isinstance(target, ast.Subscript):
         return True
     found = scope.lookup(target.id) if isinstance(target, ast.Name) else None
-    return isinstance(found, Buffer) and found.scope == VAR
+    return isinstance(found, Reference) or isinstance(found, Buffer) and found.scope == VAR
 
 
 def _held(ev: Evaluator, value: Any, where: ast.AST) -> Any:
@@ -144,6 +144,8 @@ def _assign(ev: Evaluator, node: ast.Assign, scope: Scope) -> None:
         value = no_value.assigned(ev, node, scope)
     if isinstance(value, (int, float)) and isinstance(node.value, ast.BinOp) and in_kernel(ev, scope):
         rebinding.check_step(ev, node, value, scope)
+    if len(node.targets) > 1 and in_kernel(ev, scope) and any(_stores(one, scope) for one in node.targets):
+        value = _held(ev, value, node.value)  # read once: x = y = x + 1
     for target in node.targets:
         assign_target(ev, target, value, scope)
 

@@ -30,6 +30,8 @@ def bind_name(ev: Evaluator, target: ast.Name, value: Any, scope: Scope) -> Any:
     old = scope.names.get(target.id, MISSING)
     if isinstance(value, Buffer) and value.scope == VAR and not value.attrs.get("unnamed"):
         value = as_scalar(value)
+    if isinstance(value, Reference):
+        value = as_scalar(value)
     if _is_scalar(value) and _is_assignable(old):
         _store_variable(ev, old, value, target)
         return old
@@ -39,8 +41,6 @@ def bind_name(ev: Evaluator, target: ast.Name, value: Any, scope: Scope) -> Any:
         _name_buffer(ev, value, target.id)
         builder.record_name(scope, target.id, ev.span(target))
         return value
-    if isinstance(value, Reference):
-        value = as_scalar(value)
     if isinstance(value, Expr) and not is_unknown(value):
         return bind_expression(ev, target, plain(value), scope)
     if builder.frames and isinstance(value, (int, float)):

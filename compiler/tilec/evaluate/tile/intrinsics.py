@@ -73,6 +73,10 @@ def _vote(name: str, signature: str, dtype: str) -> None:
         if dtypes.is_float(found):
             ev.problem("operand-dtype", f"T.{name} takes an integer or a truth value, but its argument is {found}", b.where("predicate"))
             return unknown(f"T.{name}")
+        mask = number(b["mask"]) if "mask" in b.nodes else None
+        if isinstance(mask, float) or isinstance(mask, Expr) and dtypes.is_float(mask.dtype):
+            ev.problem("operand-dtype", f"T.{name}: mask is a float; it is the lanes' bits, a whole number (the predicate comes first)", b.where("mask"))
+            return unknown(f"T.{name}")
         values = scalar_arguments(b, Signature(signature).positional)
         if values is None or ev.builder is None:
             return Unknown(dtype, b.span, f"T.{name}")
