@@ -198,22 +198,8 @@ def test_on_cuda_the_same_kernel_is_faulty(call):
 
 
 def test_the_language_s_own_rules_hold_on_every_target():
-    text = '''
-def gemm():
-    @T.prim_func
-    def main(A: T.Tensor((64, 32), T.float16), B: T.Tensor((64, 64), T.float16), C: T.Tensor((64, 64), T.float32)):
-        with T.Kernel(1, threads=128):
-            a = T.alloc_shared((64, 32), T.float16)
-            b = T.alloc_shared((64, 64), T.float16)
-            c = T.alloc_fragment((64, 64), T.float32)
-            T.clear(c)
-            T.copy(A, a)
-            T.copy(B, b)
-            T.gemm(a, b, c)
-            T.copy(c, C)
-
-    return main
-
+    narrow = SHARED_ACCUMULATOR.replace("(A: T.Tensor((64, 64)", "(A: T.Tensor((64, 32)").replace("a = T.alloc_shared((64, 64)", "a = T.alloc_shared((64, 32)")
+    text = narrow.replace("c = T.alloc_shared", "c = T.alloc_fragment") + '''
 @tilelang.testing.requires_rocm
 def test_rocm():
     tilelang.compile(gemm(), out_idx=[2])
