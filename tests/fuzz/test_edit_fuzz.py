@@ -14,6 +14,7 @@ sys.path.insert(0, str(HERE))
 
 import edit_fuzz  # noqa: E402
 import edits  # noqa: E402
+import odd_arguments  # noqa: E402
 import untouched  # noqa: E402
 
 ROOT = HERE.parents[1]
@@ -125,3 +126,29 @@ def test_what_a_prim_func_finds_around_itself_counts():
 
 def test_reducing_keeps_the_failure():
     assert edit_fuzz.shrink(list(range(40)), lambda kept: {7, 23} <= set(kept), end=float("inf")) == [7, 23]
+
+
+PERSISTENT = TWO_KERNELS.replace("for i in T.Parallel(64):", "for i, in T.Persistent([64], 1, bx):")
+SCHEDULER = TWO_KERNELS.replace("            for i in T.Parallel(64):", "            tiles = T.PersistentTileScheduler(8, 8, swizzle_size=2)\n"
+                                "            tiles.init(bx)\n            for i in T.Parallel(64):")
+
+
+@pytest.mark.parametrize("text", [TWO_KERNELS, PERSISTENT, SCHEDULER])
+def test_arguments_of_odd_kinds(text, tmp_path):
+    original = edit_fuzz.Original("k.py", text, untouched.check("k.py", text), 0.0)
+    assert len(odd_arguments.slots([original])) >= 10
+    assert odd_arguments.try_all([original], tmp_path) == {}
+
+
+def test_an_odd_argument_that_stops_the_checker_is_found_and_saved(tmp_path, monkeypatch):
+    original = edit_fuzz.Original("k.py", TWO_KERNELS, untouched.check("k.py", TWO_KERNELS), 0.0)
+    real = untouched.check
+
+    def check(path, text):
+        if "threads=T)" in text:
+            raise ZeroDivisionError("planted")
+        return real(path, text)
+
+    monkeypatch.setattr(untouched, "check", check)
+    assert odd_arguments.try_all([original], tmp_path, ("T", "None")) == {"ZeroDivisionError test_edit_fuzz.py:check": 1}
+    assert "threads=T)" in next(tmp_path.glob("*.edited.py")).read_text()

@@ -29,10 +29,10 @@ def const(value: int | float | bool, dtype: str | None = None, span: Span | None
 
 
 def lift(value: Any, dtype: str | None = None) -> Expr:
-    """An expression as it is; a Python number as a literal of ``dtype`` (or of its default type)."""
+    """An expression as it is; a Python number as a literal of ``dtype`` (or of its default type); of anything else nothing is known."""
     if isinstance(value, Expr):
         return value
-    return const(value, dtype)
+    return const(value, dtype) if hasattr(value, "__float__") else Unknown("unknown", None, "what is no number")
 
 
 def const_value(e: Any) -> int | float | bool | None:
@@ -94,6 +94,8 @@ def _widens(number: Any, e: Expr) -> bool:
 
 
 def _adopt(number: Any, e: Expr) -> Expr:
+    if not hasattr(number, "__float__"):
+        return lift(number)
     if _widens(number, e):
         return const(number, "float32")
     if dtypes.is_bool(e.dtype) and not isinstance(number, bool):

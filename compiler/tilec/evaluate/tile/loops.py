@@ -146,7 +146,7 @@ def _box(ev: Evaluator, b: Bound, kind: str, name: str) -> Any:
 @api("Persistent", "domain wave_size index group_size= num_stages= * annotations=")
 def persistent(ev: Evaluator, b: Bound) -> Any:
     domain, wave, index = b["domain"], plain(scalar_operand(b["wave_size"])), plain(scalar_operand(b["index"]))
-    if not isinstance(domain, (list, tuple)) or not isinstance(wave, (int, Expr)) or not isinstance(index, (int, Expr)):
+    if not isinstance(domain, (list, tuple)) or not domain or not isinstance(wave, (int, Expr)) or not isinstance(index, (int, Expr)):
         return unknown("T.Persistent")
     extents = tuple(_bound(e, "extent") for e in domain)
     return LoopValue("persistent", 0, extents, 1, {"wave_size": wave, "index": index}, b.span)

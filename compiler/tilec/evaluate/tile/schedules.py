@@ -30,7 +30,7 @@ def persistent_tile_scheduler(ev: Evaluator, b: Bound) -> Any:
         return unknown("T.PersistentTileScheduler")
     clusters = plain(ceildiv(rows, cluster))
     by_column = _default(b, "column_major", True)
-    scheduler = _Scheduler(clusters, columns, workers, _default(b, "swizzle_size", 1), by_column)
+    scheduler = _Scheduler(clusters, columns, workers, number(_default(b, "swizzle_size", 1)), by_column)
     if _default(b, "stateful", True):
         scheduler.allocate(ev, b)
     return scheduler.instance()
