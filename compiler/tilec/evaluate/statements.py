@@ -230,6 +230,8 @@ def _expr(ev: Evaluator, node: ast.Expr, scope: Scope) -> None:
     value = evaluate(ev, node.value, scope)
     if in_kernel(ev, scope):
         binding.evaluate_statement(ev, value, node)
+    elif ev.plain is not None and ev.builder is not None and isinstance(node.value, ast.Call):
+        no_value.check_statement(ev, node, scope)
 
 
 def _return(ev: Evaluator, node: ast.Return, scope: Scope) -> None:

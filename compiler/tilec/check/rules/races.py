@@ -19,7 +19,7 @@ def parallel_race(ctx: RuleContext):
     for place in ctx.facts.places:
         s = place.stmt
         if isinstance(s, Store) and s.buffer.scope in (GLOBAL, SHARED, SHARED_DYN) and not place.inside(If, While):
-            yield _one_element(ctx, place, s) or _neighbours(ctx, place, s)
+            yield _one_element(ctx, place, s) or _neighbours(ctx, place, s) or _blocks(ctx, place, s)
 
 
 def _one_element(ctx: RuleContext, place: Place, s: Store):
@@ -32,7 +32,7 @@ def _one_element(ctx: RuleContext, place: Place, s: Store):
     if any(not _is_outside(v, place) for v in used if v not in ranks):
         return None
     mentioned = {x for x in walk(s.value) if isinstance(x, Var)}
-    again = any(isinstance(x, Load) and x.buffer is s.buffer and all(map(equal, x.indices, s.indices)) for x in walk(s.value))
+    again = _updates(s)
     if not shared or not _meet(ranks, shared, used):
         wrapped = _wrapped(s, ranks)
         if wrapped is None or not again:
@@ -56,6 +56,41 @@ def _one_element(ctx: RuleContext, place: Place, s: Store):
             f"{who} write the same element of {s.buffer.name} with different values", s.span, severity="warning"
         )
     return None
+
+
+def _blocks(ctx: RuleContext, place: Place, s: Store):
+    """An update of an element of global memory that several blocks make: nothing in the indices tells one of the grid's axes apart."""
+    launch = place.launch
+    if s.buffer.scope != GLOBAL or not isinstance(launch, Launch) or not _updates(s):
+        return None
+    alone = [v for v, e in zip(launch.block_vars, launch.grid) if (const_int(e) or 1) > 1]
+    alone = [v for v in alone if not any(x is v for i in s.indices for x in walk(i))]
+    inside = {v for p in place.parents if isinstance(p, Parallel) for v in p.vars} | set(launch.block_vars) | set(launch.attrs.get("thread_vars", ()))
+    loops = [p for p in place.parents if isinstance(p, For)]
+    plain = inside | {p.var for p in loops if const_int(p.start) is not None and const_int(p.extent) is not None}
+    if not alone or any(isinstance(x, (Load, Call, Unknown)) or isinstance(x, Var) and x not in plain for i in s.indices for x in walk(i)):
+        return None
+    if _ordered_blocks(ctx):
+        return None
+    return ctx.report(
+        f"blocks that differ in {alone[0].name} update the same elements of {s.buffer.name}, in an order that is not defined; use T.atomic_add, or a result for each block",
+        s.span,
+    )
+
+
+def _updates(s: Store) -> bool:
+    return any(isinstance(x, Load) and x.buffer is s.buffer and len(x.indices) == len(s.indices) and all(map(equal, x.indices, s.indices)) for x in walk(s.value))
+
+
+def _ordered_blocks(ctx: RuleContext) -> bool:
+    """Whether something may make the blocks take turns: atomics, barriers of the grid or cluster, loops that wait, code that is not understood."""
+    facts = ctx.facts
+    return (
+        facts.has_unsupported
+        or any(name.startswith(("atomic", "sync_grid", "cluster")) for name, places in facts.by_op.items() if places)
+        or any(c.op.startswith(("atomic", "sync_grid", "cluster", "call_extern", "call_pure_extern")) for _, c in facts.calls)
+        or any(isinstance(p.stmt, While) for p in facts.places)
+    )
 
 
 def _ranks(place: Place) -> dict[Var, int | None]:

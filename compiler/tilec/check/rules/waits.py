@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ...ir.buffer import GLOBAL, TMEM, Buffer, Region
 from ...ir.build import const_int
+from ...ir.expr import Var, walk
 from ...ir.stmt import For, If, TileOp, While
 from ..context import RuleContext
-from ..facts import OPAQUE, READ, Access, Place, has_jump
+from ..facts import OPAQUE, READ, WRITE, Access, Place, has_jump
 from ..registry import rule
 from .barriers import barrier_key
 
@@ -232,3 +233,29 @@ def wgmma_wait(ctx: RuleContext):
                 ("the product", op.span),
             )
             return
+        overwritten = _overwritten_next(ctx, place, waits)
+        if overwritten is not None:
+            yield ctx.report(
+                f"the next iteration overwrites {overwritten.buffer.name} while T.wgmma_gemm may still be reading it; T.wait_wgmma(0) must come in the loop",
+                op.span,
+                ("overwritten here", overwritten.stmt.span),
+            )
+            return
+
+
+def _overwritten_next(ctx: RuleContext, place: Place, waits: list[Place]) -> Access | None:
+    """The statement that writes a product's operand at the beginning of the loop around both, where that loop waits nowhere."""
+    loop = place.parents[-1] if place.parents else None
+    op = place.stmt
+    if not isinstance(loop, For) or loop.kind == "pipelined" or const_int(loop.extent) == 1 or not isinstance(op, TileOp):
+        return None
+    if any(loop in w.parents for w in waits) or has_jump(loop.body):
+        return None
+    for operand in (op.args.get("A"), op.args.get("B")):
+        if not isinstance(operand, Region) or not operand.buffer.is_shared() or any(isinstance(x, Var) for m in operand.mins for x in walk(m)):
+            continue
+        for access in ctx.facts.storage_uses.get(operand.buffer.storage(), ()):
+            whole = access.region is not None and access.region.form == "whole"
+            if access.kind == WRITE and whole and access.place.order < place.order and access.place.parents == place.parents:
+                return access
+    return None

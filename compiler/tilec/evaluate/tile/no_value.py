@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from ...ir.buffer import Buffer
+from .. import plain_code
 from ..evaluator import Evaluator
 from ..scope import Scope
 from ..values import MISSING, Api, unknown
@@ -42,6 +43,13 @@ def check_operand(ev: Evaluator, node: ast.expr, scope: Scope) -> None:
     name = _operation(ev, node, scope)
     if name is not None and (name in WRITERS or name in ORDERS or name.startswith((*NONE, "atomic_"))):
         _report(ev, name, node)
+
+
+def check_statement(ev: Evaluator, node: ast.Expr, scope: Scope) -> None:
+    """``T.copy(a, b)`` in a plain function: the call is made and thrown away, as no kernel or macro is there to take it."""
+    name = _operation(ev, node.value, scope)
+    if name is not None and (name in WRITERS or name in ORDERS or name.startswith("atomic_")):
+        plain_code.refuse(ev, f"T.{name} (the call is made and thrown away)", node.value)
 
 
 def _operation(ev: Evaluator, node: Any, scope: Scope) -> str | None:
