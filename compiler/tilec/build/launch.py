@@ -5,6 +5,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
+LIBRARIES = ("libcuda.so.1", "libcuda.so", "nvcuda.dll")
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _CLUSTER_NON_PORTABLE = 13  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 _CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
@@ -18,7 +19,7 @@ class Driver:
     """The calls used of libcuda, with every return code checked."""
 
     def __init__(self) -> None:
-        for name in ("libcuda.so.1", "libcuda.so", "nvcuda.dll"):
+        for name in LIBRARIES:
             try:
                 self._library = ctypes.CDLL(name)
                 break
@@ -75,11 +76,12 @@ class Driver:
         return function
 
     def raw_launch_config(self) -> Any:
-        """cuLaunchKernelEx with its types declared: four arguments are quicker to pass than eleven. None before CUDA 11.8."""
-        function = getattr(self._library, "cuLaunchKernelEx", None)
-        if function is not None:
-            function.argtypes = [ctypes.c_void_p] * 4
-        return function
+        """cuLaunchKernelEx: four arguments are quicker to pass than eleven. Its types are not declared: it is given pointers made beforehand, which ctypes
+        then passes on as they are. None before CUDA 11.8."""
+        try:
+            return self._library["cuLaunchKernelEx"]
+        except AttributeError:
+            return None
 
     def encode_tensor_map(self, place: ctypes.Array[Any], arguments: Sequence[Any], name: str) -> None:
         """``arguments``: those of cuTensorMapEncodeTiled after the map itself."""
@@ -92,7 +94,7 @@ class Driver:
         return function
 
 
-class _Config(ctypes.Structure):
+class Config(ctypes.Structure):
     """CUlaunchConfig (cuda.h)."""
 
     _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared_bytes", ctypes.c_uint), ("stream", ctypes.c_void_p),
@@ -105,43 +107,47 @@ class _Attribute(ctypes.Structure):
     _fields_ = [("kind", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint * 16)]
 
 
-_OVERLAPS = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+_SERIALIZED = _Attribute(6)  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+_SERIALIZED.value[0] = 1
 
 
 class PreparedLaunch:
     """One kernel with its grid and its arguments, ctypes values that are read when it is launched.
 
-    ``overlaps``: the kernel waits itself for the one before on the stream (griddepcontrol.wait), and may be started before that is over.
+    ``overlaps``: the kernel waits itself for the one before on the stream (griddepcontrol.wait), and may be started before that is over. ``config``: where
+    to describe the launch, zeros.
     """
 
     def __init__(self, driver: Driver, handle: ctypes.c_void_p, grid: Sequence[int], block: Sequence[int], shared_bytes: int, passed: Sequence[Any],
-                 cooperative: bool = False, overlaps: bool = False):
+                 cooperative: bool = False, overlaps: bool = False, config: Config | None = None):
         self._cooperative = driver.raw_launch_cooperative() if cooperative else None
         self._check, self._launch = driver.check, driver.raw_launch()
         self._fixed = (handle, *map(ctypes.c_uint, (*grid, *block, shared_bytes)))
         self._values = list(passed)  # kept alive: the array points at them
         self._array = (ctypes.c_void_p * max(len(passed), 1))(*[ctypes.cast(ctypes.byref(v), ctypes.c_void_p) for v in self._values])
-        self._config = _Config(tuple(grid), tuple(block), shared_bytes)
+        self.config = config if config is not None else Config()
+        self.config.grid, self.config.block, self.config.shared_bytes = tuple(grid), tuple(block), shared_bytes
         if overlaps:
-            self._attribute = _Attribute(_OVERLAPS)
-            self._attribute.value[0] = 1
-            self._config.attributes, self._config.attribute_count = ctypes.addressof(self._attribute), 1
-        self._stream: int | None = None
-        self._launch_config = driver.raw_launch_config() if not cooperative else None
-        self._passed = (ctypes.addressof(self._config), handle.value, ctypes.addressof(self._array), None)
+            self.config.attributes, self.config.attribute_count = ctypes.addressof(_SERIALIZED), 1
+        launch = driver.raw_launch_config() if not cooperative else None
+        # The function and what to give it, once ``config.stream`` is set; None where the launch is made another way.
+        self.direct: tuple[Any, ...] | None = (launch, ctypes.byref(self.config), handle, ctypes.byref(self._array)) if launch is not None else None
 
     def __call__(self, stream: int) -> None:
         """Not by two threads at once."""
-        if self._cooperative is not None:
+        if self.direct is not None:
+            function, config, handle, array = self.direct
+            self.config.stream = stream
+            code = function(config, handle, array, None)
+        elif self._cooperative is not None:
             code = self._cooperative(*self._fixed, stream, self._array)
-        elif self._launch_config is None:
-            code = self._launch(*self._fixed, stream, self._array, None)
         else:
-            if stream != self._stream:
-                self._config.stream = self._stream = stream
-            code = self._launch_config(*self._passed)
+            code = self._launch(*self._fixed, stream, self._array, None)
         if code:
-            self._check(code, "launching the kernel")
+            self.failed(code)
+
+    def failed(self, code: int) -> None:
+        self._check(code, "launching the kernel")
 
 
 C_TYPES = {"int8": ctypes.c_int8, "uint8": ctypes.c_uint8, "int16": ctypes.c_int16, "uint16": ctypes.c_uint16, "int32": ctypes.c_int32,

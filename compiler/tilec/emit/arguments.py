@@ -4,7 +4,7 @@ May be imported without TVM.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,15 +169,18 @@ def device_id_message(plan: Plan, p: Buffer, first: Buffer) -> str:
 _TORCH_NAMES = {"float8_e8m0fnu": "float8_e8m0fnu", "tfloat32": "float32"}
 
 
-def check_arguments(plan: Plan, arguments: Sequence[Any], device: str) -> dict[Var, int]:
-    """Check tensors (torch's interface) and numbers; returns the values of run-time extents. Raises ArgumentError."""
+def check_arguments(plan: Plan, arguments: Sequence[Any], device: str, made: Collection[int] = ()) -> dict[Var, int]:
+    """Check tensors (torch's interface) and numbers; returns the values of run-time extents. Raises ArgumentError.
+
+    ``made``: positions of tensors that only stand for the ones to make, wherever they lie.
+    """
     if len(arguments) != len(plan.params):
         raise ArgumentError(f"{count_message(plan)}, but {len(arguments)} were given")
     for i, (p, a) in enumerate(zip(plan.params, arguments)):
         if isinstance(p, Var) and p.dtype == "handle":
             if not isinstance(a, int) or isinstance(a, bool):
                 raise ArgumentError(f"{kind_message(plan, i)}, but it is {type(a).__name__}")
-        elif isinstance(p, Buffer) != hasattr(a, "shape") or (isinstance(p, Var) and not isinstance(a, (int, float, bool))):
+        elif not _is_tensor(a) if isinstance(p, Buffer) else hasattr(a, "shape") or not isinstance(a, _number_types(p)):
             raise ArgumentError(f"{kind_message(plan, i)}, but it is {type(a).__name__}")
         if isinstance(p, Buffer):
             if len(a.shape) != p.ndim:
@@ -185,11 +188,20 @@ def check_arguments(plan: Plan, arguments: Sequence[Any], device: str) -> dict[V
             _check_dtype(plan, p, a)
     values = {v: _value(plan, arguments, place) for v, place in plan.bound.items()}
     first: tuple[Buffer, Any] | None = None
-    for p, a in zip(plan.params, arguments):
+    for i, (p, a) in enumerate(zip(plan.params, arguments)):
         if isinstance(p, Buffer):
             _check_layout(plan, p, a, values)
-            first = _check_device(plan, p, a, device, first)
+            if i not in made:
+                first = _check_device(plan, p, a, device, first)
     return values
+
+
+def _is_tensor(a: Any) -> bool:
+    return hasattr(a, "shape") and hasattr(a, "data_ptr") and hasattr(a, "stride")
+
+
+def _number_types(p: Var) -> tuple[type, ...]:
+    return (int, float) if dtypes.is_float(p.dtype) else (int,)
 
 
 def extents_given(plan: Plan, arguments: Sequence[Any]) -> dict[Var, Any]:
@@ -224,6 +236,10 @@ def _check_dtype(plan: Plan, p: Buffer, tensor: Any) -> None:
         wanted = {"int64", "uint64"}
     if name not in wanted:
         raise ArgumentError(f"{dtype_message(plan, p)}, but it is {name}")
+    if str(getattr(tensor, "layout", "torch.strided")) != "torch.strided":
+        raise ArgumentError(f"{plan.name}.{p.name} is expected to be a dense tensor, but its layout is {tensor.layout}; pass tensor.to_dense()")
+    if getattr(tensor, "is_neg", bool)():  # its memory holds the values before torch's negation
+        raise ArgumentError(f"{plan.name}.{p.name} is a view that torch negates when it is read; pass tensor.resolve_neg()")
 
 
 def _check_layout(plan: Plan, p: Buffer, tensor: Any, values: dict[Var, int]) -> None:

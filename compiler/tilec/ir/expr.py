@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ..source.span import Span
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .buffer import Buffer
 
 
@@ -184,6 +186,10 @@ def walk(e: Expr) -> list[Expr]:
         if inner:
             stack += inner[::-1]
     return found
+
+
+def variables_in(expressions: Iterable[Expr]) -> set[Var]:
+    return {part for e in expressions for part in walk(e) if isinstance(part, Var)}
 
 
 def equal(a: Any, b: Any) -> bool:

@@ -45,6 +45,7 @@ class JITFunction:
         self.options = options
         self._kernels: dict[Any, JITKernel] = {}
         self._lazy: bool | None = None
+        self._places: dict[tuple[JITKernel, int], list[int]] = {}  # by the number of arguments: which of them a kernel takes
 
     @property
     def lazy(self) -> bool:
@@ -59,7 +60,12 @@ class JITFunction:
         if self.lazy:
             return self.compile(*args, **kwargs)
         kernel = self.compile(*args, **kwargs)
-        return kernel(*self._run_time(kernel, args, kwargs))
+        if kwargs:
+            return kernel(*self._run_time(kernel, args, kwargs))
+        places = self._places.get((kernel, len(args)))
+        if places is None:
+            places = self._places[kernel, len(args)] = self._places_of(kernel, len(args))
+        return kernel(*[args[i] for i in places]) if places else kernel(*self._run_time(kernel, args, kwargs))
 
     def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
         """The kernel for these arguments, made once."""
@@ -104,13 +110,22 @@ class JITFunction:
         names = [kernel.program.params[i].name for i in kernel._inputs]
         return [bound.arguments[n] for n in names]
 
+    def _places_of(self, kernel: JITKernel, count: int) -> list[int]:
+        """Empty where one has no place among the arguments but its default."""
+        import inspect
+
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        names = [n for n, p in inspect.signature(self.func).parameters.items() if p.kind in positional][:count]
+        wanted = [kernel.program.params[i].name for i in kernel._inputs]
+        return [names.index(n) for n in wanted] if len(names) == count and all(n in names for n in wanted) else []
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self.__call__, instance)
 
 
 def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Arguments as a key; tensors count by shape, strides, dtype and device. None: they cannot be compared."""
-    key = (tuple(map(_part, args)), tuple(sorted((k, _part(v)) for k, v in kwargs.items())))
+    key = (tuple(map(_part, args)), tuple(sorted((k, _part(v)) for k, v in kwargs.items())) if kwargs else ())
     try:
         hash(key)
     except TypeError:
@@ -120,7 +135,7 @@ def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _part(value: Any) -> Any:
     if hasattr(type(value), "data_ptr"):  # names of the language have every attribute
-        return ("tensor", tuple(value.shape), value.stride(), value.dtype, value.device)
+        return ("tensor", value.shape, value.stride(), value.dtype, value.device)
     if isinstance(value, (list, tuple)):
         return (type(value).__name__, *map(_part, value))
     if isinstance(value, dict):

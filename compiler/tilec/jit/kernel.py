@@ -10,6 +10,7 @@ from ..ir.buffer import Buffer
 from ..ir.evaluate_int import evaluate
 from ..ir.program import TileProgram
 from ..pipeline import Artifact, compile_program
+from ..runtime.looks import Checked, Recent
 from ..target.chips import Target
 from ..transform.errors import LoweringError
 from .errors import CompileError, with_place
@@ -21,6 +22,10 @@ class JITKernel:
 
     Raises CompileError when it is made, ``ArgumentError`` when an argument does not fit, ``LaunchError`` from the driver.
     """
+
+    # A slot, so that a call of the kernel is one of the function made for the last call's arguments, without another function around it.
+    __slots__ = ("__call__", "__dict__", "__weakref__")
+    __call__: Callable[..., Any]
 
     def __init__(self, program: TileProgram, target: Target, out_idx: Any = None, execution_backend: str | None = None, *,
                  pass_configs: dict[str, Any] | None = None, verbose: bool = False, prim_func: Any = None):
@@ -39,10 +44,10 @@ class JITKernel:
         self.config: dict[str, Any] | None = None
         self.latency: float | None = None
         self.ref_latency: float | None = None
-        self._launch: Callable[..., None] | None = None
-        self._gpu: Any = None  # the kernel on a GPU, if it has no outputs to make
+        self._launch: Any = None
         self._arguments: Any = None
-        self._fixed_outputs: list[tuple[int, list[int], Any]] | None = None
+        self._recent = Recent()
+        self.__call__ = self._call
         outputs = set(program.outputs)
         self._outputs = [i for i, p in enumerate(program.params) if p in outputs]
         self._inputs = [i for i in range(len(program.params)) if i not in self._outputs]
@@ -50,27 +55,23 @@ class JITKernel:
             print(self.get_kernel_source())
 
     # -- calling -------------------------------------------------------------------------------------------------
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        gpu = self._gpu
-        if gpu is not None and not kwargs and gpu.run(args):  # a call like the one before
-            return None
-        return self._general(args, kwargs)
-
-    def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call with keywords or outputs, or the first."""
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
+        """A call unlike the one before: like an earlier one, or one whose arguments are still to be checked."""
         if kwargs:
             args = self._by_name(args, kwargs)
-        launch = self._launch or self.launcher()
-        if not self._outputs:
-            launch(*args)
-            return None
-        if len(args) == len(self.program.params):  # the caller brings the outputs as well
-            launch(*args)
-            made = [args[i] for i in self._outputs]
-        else:
-            arguments, made = self._with_outputs(args)
-            launch(*arguments)
-        return made[0] if len(made) == 1 else made
+        result, kind = self._recent.call(args)
+        if kind is None:
+            kind = self._checked(args)
+            result = self._recent.first(kind, args)
+        self.__call__ = kind.call(self._call)
+        return result
+
+    def _checked(self, args: tuple[Any, ...]) -> Checked:
+        """Raises ArgumentError, and CompileError where the kernel is yet to be compiled."""
+        launch = self.launcher()
+        if self._outputs and len(args) != len(self.program.params):
+            return launch.checked(self._with_outputs(args), self._outputs, self._outputs)
+        return launch.checked(args, (), self._outputs)  # the caller brings the outputs as well
 
     def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         names = [self.program.params[i].name for i in self._inputs]
@@ -82,7 +83,8 @@ class JITKernel:
             raise ArgumentError(f"{self.program.name}: there is no parameter {unknown[0]!r} left to give; its parameters: {', '.join(names)}")
         return (*args, *(kwargs[n] for n in rest if n in kwargs))
 
-    def _with_outputs(self, args: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
+    def _with_outputs(self, args: tuple[Any, ...]) -> list[Any]:
+        """All arguments, with tensors without memory for the outputs that the call makes."""
         from ..emit.arguments import ArgumentError, extents_given
 
         if len(args) != len(self._inputs):
@@ -92,41 +94,12 @@ class JITKernel:
         arguments: list[Any] = [None] * len(self.program.params)
         for i, a in zip(self._inputs, args):
             arguments[i] = a
-        if self._fixed_outputs is None:
-            self._fixed_outputs = self._constant_outputs()
-        if self._fixed_outputs:  # nothing about them depends on the arguments but the device
-            import torch
-
-            device = next((a.device for a in args if hasattr(a, "device")), None) or self._default_device()
-            for i, shape, dtype in self._fixed_outputs:
-                arguments[i] = torch.empty(shape, dtype=dtype, device=device)
-            return arguments, [arguments[i] for i in self._outputs]
         values = extents_given(self._plan(), arguments)
         for i in self._outputs:
             output = self.program.params[i]
             assert isinstance(output, Buffer)
-            arguments[i] = self._empty(output, values, arguments)
-        return arguments, [arguments[i] for i in self._outputs]
-
-    def _constant_outputs(self) -> list[tuple[int, list[int], Any]]:
-        """Position, shape and torch dtype of the outputs; empty if a shape depends on the arguments."""
-        found = []
-        for i in self._outputs:
-            output = self.program.params[i]
-            assert isinstance(output, Buffer)
-            shape = output.static_shape()
-            if shape is None:
-                return []
-            stored = list(shape)
-            if stored:
-                stored[-1] //= self._plan().packed(output)
-            found.append((i, stored, _torch_dtype(output.dtype)))
-        return found
-
-    def _default_device(self) -> Any:
-        import torch
-
-        return torch.device("cpu" if self.target.kind == "cpu" else "cuda")
+            arguments[i] = self._empty(output, values)
+        return arguments
 
     def _plan(self) -> Any:
         from ..emit.arguments import plan_arguments
@@ -135,7 +108,7 @@ class JITKernel:
             self._arguments = plan_arguments(self.program)
         return self._arguments
 
-    def _empty(self, output: Buffer, values: dict[Any, Any], arguments: list[Any]) -> Any:
+    def _empty(self, output: Buffer, values: dict[Any, Any]) -> Any:
         import torch
 
         from ..emit.arguments import ArgumentError
@@ -146,24 +119,22 @@ class JITKernel:
             raise ArgumentError(f"{self.program.name}: the shape of the output {output.name} does not follow from the arguments") from None
         if shape:
             shape[-1] //= self._plan().packed(output)
-        device = next((a.device for a in arguments if hasattr(a, "device")), None)
-        if device is None:
-            device = self._default_device()
-        return torch.empty(shape, dtype=_torch_dtype(output.dtype), device=device)
+        return torch.empty(shape, dtype=_torch_dtype(output.dtype), device="meta")
 
-    def launcher(self) -> Callable[..., None]:
-        """The kernel as a function of all its parameters in order."""
+    def launcher(self) -> Any:
+        """The kernel as a function of all its parameters in order (``runtime.gpu.GpuKernel``, ``runtime.cpu_call.CpuKernel``)."""
         if self._launch is None:
             self._launch = self._load()
-            self._gpu = self._launch if hasattr(self._launch, "run") and not self._outputs else None
         return self._launch
 
-    def _load(self) -> Callable[..., None]:
+    def _load(self) -> Any:
         from ..build.nvcc import ToolkitError
 
         try:
             if self.target.kind == "cpu":
-                return self._checked_on_cpu(self.artifact.host_callable())
+                from ..runtime.cpu_call import CpuKernel
+
+                return CpuKernel(self._plan(), self.artifact.host_callable())
             from ..runtime.gpu import GpuKernel
 
             return GpuKernel(self.artifact)
@@ -171,17 +142,6 @@ class JITKernel:
             raise CompileError(with_place(str(error), error.span)) from error
         except ToolkitError as error:
             raise CompileError(f"{self.program.name}: {error}") from error
-
-    def _checked_on_cpu(self, call: Callable[..., Any]) -> Callable[..., None]:
-        from ..emit.arguments import check_arguments
-
-        plan = self._plan()
-
-        def launch(*arguments: Any) -> None:
-            check_arguments(plan, arguments, "cpu")
-            call(*arguments)
-
-        return launch
 
     def build(self) -> JITKernel:
         """Compile the machine code now (a GPU target: nvcc), so that the first call is quick."""
