@@ -78,30 +78,30 @@ class FakeDriver:
 
     def __init__(self, path: Path):
         self.path = path
-        self.library = ctypes.CDLL(str(path))
-        self.library.fake_launched.restype = self.library.fake_encoded.restype = ctypes.c_long
-        self.library.fake_launch.restype = ctypes.POINTER(Launch)
-        self.library.fake_launch.argtypes = [ctypes.c_long]
-        self._seen = self.library.fake_launched()
+        self._so = ctypes.CDLL(str(path))
+        self._so.fake_launched.restype = self._so.fake_encoded.restype = ctypes.c_long
+        self._so.fake_launch.restype = ctypes.POINTER(Launch)
+        self._so.fake_launch.argtypes = [ctypes.c_long]
+        self._seen = self._so.fake_launched()
 
     def expect(self, parameters: int) -> None:
         """How many kernel parameters to read of each launch."""
-        self.library.fake_parameters(parameters)
+        self._so.fake_parameters(parameters)
 
     def fail(self, code: int) -> None:
-        self.library.fake_result(code)
+        self._so.fake_result(code)
 
     @property
     def encoded(self) -> int:
-        return self.library.fake_encoded()
+        return self._so.fake_encoded()
 
     def launches(self) -> list[SimpleNamespace]:
         """Those since the last question."""
-        first, self._seen = self._seen, self.library.fake_launched()
+        first, self._seen = self._seen, self._so.fake_launched()
         return [self._one(i) for i in range(first, self._seen)]
 
     def _one(self, at: int) -> SimpleNamespace:
-        made = self.library.fake_launch(at).contents
+        made = self._so.fake_launch(at).contents
         return SimpleNamespace(function=made.function, stream=made.stream, grid=tuple(made.grid), block=tuple(made.block), shared=made.shared,
                                attributes=made.attributes, first=made.first, values=list(made.values[: made.parameters]))
 
