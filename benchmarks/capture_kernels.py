@@ -215,7 +215,7 @@ def hook_ours(record: Record) -> None:
 
     kernel.refuse_faulty = lambda program, target: None
     kernel._lower = lower
-    kernel.JITKernel._load = lambda self: lambda *args: None
+    kernel.JITKernel._load = lambda self: Unlaunched()
     kernel.JITKernel._text = lambda self, stage: self.artifact.text(stage) if self.artifact is not None else ""
     profiler.Profiler.assert_allclose = lambda self, *a, **k: None
     profiler.Profiler.do_bench = lambda self, *a, **k: 1.0
@@ -223,6 +223,18 @@ def hook_ours(record: Record) -> None:
     autotune.AutoTuner.__init__ = lambda self, make, configs: first_only(self, make, list(configs)[:1])
     autotune.AutoTuner._measure = lambda self, *a, **k: 1.0
     kernel.JITKernel.build = lambda self: self
+
+
+class Unlaunched:
+    """What stands for a loaded kernel: a call makes the outputs, and nothing is checked."""
+
+    def checked(self, arguments: Any, made: Any = (), returned: Any = ()) -> Unlaunched:
+        outputs = [arguments[i] for i in returned]  # those to be made are there already, without memory
+        self.attempt = lambda args: None if not outputs else outputs[0] if len(outputs) == 1 else outputs
+        return self
+
+    def call(self, general: Any) -> Any:
+        return general
 
 
 # -- TileLang -------------------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import torch
 from tilec.jit import kernel as jit_kernel
 from tilec.jit import targets
 from tilec.pipeline import compile_program
+from tilec.runtime.cpu_call import CpuKernel
 from tilec.target import chips
 from tilec.transform.errors import LoweringError
 from torch.overrides import TorchFunctionMode
@@ -35,7 +36,7 @@ def _is_cuda(value: Any) -> bool:
 def _load(kernel: Any) -> Any:
     kernel.get_kernel_source()
     try:
-        return kernel._checked_on_cpu(compile_program(kernel.program, chips.TARGETS["cpu"]).host_callable())
+        return CpuKernel(kernel._plan(), compile_program(kernel.program, chips.TARGETS["cpu"]).host_callable())
     except LoweringError as error:
         pytest.skip(f"compiled for {kernel.target.name}; the CPU target refuses it: {error}")
 
