@@ -98,7 +98,7 @@ def committed_with(ctx: RuleContext, place: Place, barrier: Region) -> list[Regi
     barriers = [barrier]
     for later in ctx.facts.ops(*_TENSOR_MEMORY_MMAS):
         region = later.stmt.args.get("mbar") if isinstance(later.stmt, TileOp) else None
-        if isinstance(region, Region) and (later.order > place.order or later.inside(For, While)):
+        if isinstance(region, Region) and later.order > place.order:
             barriers.append(region)
     return barriers
 
