@@ -24,11 +24,7 @@ lint: $(STAMP)
 
 # What the tests in real editors need (Debian, root, Node 20); without it they are skipped.
 editors: $(STAMP)
-	tests/editors/install-code-server.sh
-	tests/editors/install-neovim.sh
-	tests/editors/install-emacs.sh
-	cd tests/editors && npm install --ignore-scripts --no-package-lock --no-audit --no-fund
-	cd vscode-extension && npm ci --ignore-scripts --no-audit --no-fund && npm run package
+	tests/editors/install.sh
 
 docs: $(STAMP)
 	$(BIN)/python tools/settings_page.py --check

@@ -20,7 +20,7 @@ class FakeBackend:
         if request["kind"] == "lower":
             lines = request["text"].split("\n")
             line = next((n for n, text in enumerate(lines, 1) if "T.gemm" in text), 1)
-            return {"text": CUDA, "lines": [[2, 2, line]], "facts": {"registers": 96}}
+            return {"text": CUDA, "lines": [[2, 2, line]], "facts": {"registers": 96, "asked": request["instance"]}}
         for step in ("compiling", "running"):
             if report is not None:
                 report(step)

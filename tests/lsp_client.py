@@ -30,6 +30,12 @@ def _make_client() -> LanguageClient:
     def register(params: types.RegistrationParams):
         client.registered += params.registrations
 
+    client.chosen = []
+
+    @client.feature("tile-lsp/chosen")
+    def chosen(params):
+        client.chosen.append(params.kernel)
+
     for quiet in (types.WORKSPACE_SEMANTIC_TOKENS_REFRESH, types.WORKSPACE_INLAY_HINT_REFRESH, "tile-lsp/ran"):
         client.feature(quiet)(lambda *_: None)
     return client

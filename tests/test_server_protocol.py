@@ -92,7 +92,8 @@ async def test_run_lens_shows_progress_and_result(client, tmp_path):
     assert titles == ["▶ Run", "Compare", "CUDA", "✓ max err 4.9e-4 · 0.195 ms · cpu"]
     (reports,) = client.progress_reports.values()
     assert [r.kind for r in reports] == ["begin", "report", "report", "end"]
-    assert any("max err 4.9e-4" in m.message for m in client.messages)
+    assert any("max err 4.9e-4" in m.message for m in client.log_messages)
+    assert not client.messages, "the result stands in the lens, which this client draws anew"
     assert client.lens_refreshes >= 2, "when the run begins and when it has ended"
 
 

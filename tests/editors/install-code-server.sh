@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Installs a real VS Code (code-server) and a headless Chromium with nothing but apt-get and npm.
 # Usage: install-code-server.sh [PREFIX]      (default PREFIX: .editors in the checkout)
+# Nothing is compiled: without its native modules VS Code writes its logs to the console instead of files and has no terminal, and code-server
+# knows no passwords; the tests need none of it. NATIVE=1 compiles them (a minute more, and a compiler from Debian).
 # Afterwards: node PREFIX/code-server/node_modules/code-server/out/node/entry.js --version
 # May be run again at any time: it does nothing when that version is already built for this Node.
 set -euo pipefail
@@ -10,43 +12,45 @@ prefix=${1:-$here/../../.editors}
 mkdir -p "$prefix"; prefix=$(cd "$prefix" && pwd)
 root=$prefix/code-server
 
-# 1. Debian's packages: a compiler for the native modules, ripgrep, the browser and a font.
-packages=(g++ make python3 ripgrep chromium fonts-dejavu-core)
-missing=()
-for p in "${packages[@]}"; do
-  [ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null || true)" = installed ] || missing+=("$p")
-done
-if [ ${#missing[@]} -gt 0 ]; then
-  apt-get update -q
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
-fi
+# 1. Debian's packages: ripgrep, the browser and a font; a compiler only if the native modules are wanted.
+packages=(ripgrep chromium fonts-dejavu-core)
+[ -z "${NATIVE:-}" ] || packages+=(g++ make python3)
+"$here/install-debian.sh" "${packages[@]}"
 
-# 2. Node 20 with its headers (node-gyp would download them).
+# 2. Node 20; with its headers where something is compiled (node-gyp would download them).
 major=$(node -p 'process.versions.node.split(".")[0]')
 [ "$major" = 20 ] || { echo "code-server $VERSION needs Node 20, this is $(node -v)" >&2; exit 1; }
 nodedir=$(dirname "$(dirname "$(readlink -f "$(command -v node)")")")
-[ -f "$nodedir/include/node/node_api.h" ] || { echo "no Node headers in $nodedir/include/node" >&2; exit 1; }
-stamp=$root/.ready; want="$VERSION node-abi-$(node -p process.versions.modules)"
-if [ "$(cat "$stamp" 2>/dev/null || true)" = "$want" ]; then echo "code-server $VERSION is there"; exit 0; fi
+[ -z "${NATIVE:-}" ] || [ -f "$nodedir/include/node/node_api.h" ] || { echo "no Node headers in $nodedir/include/node" >&2; exit 1; }
+stamp=$root/.ready; want="$VERSION node-abi-$(node -p process.versions.modules)${NATIVE:+ native}"
+have=$(cat "$stamp" 2>/dev/null || true)
+if [ "$have" = "$want" ] || [ "$have" = "$want native" ]; then echo "code-server $VERSION is there"; exit 0; fi
 
-# 3. The packages themselves, without their install scripts (those download). Both trees are locked by
-#    code-server's own npm-shrinkwrap.json; --legacy-peer-deps, or npm ci says that tslib is missing from the lock.
+# 3. The packages themselves, without their install scripts (those download). VS Code's are locked by code-server's own
+#    npm-shrinkwrap.json; --legacy-peer-deps, or npm ci says that tslib is missing from the lock. The built-in extensions are bundled;
+#    only the one for TypeScript would need a package of its own.
 rm -rf "$root"; mkdir -p "$root"
-export npm_config_audit=false npm_config_fund=false npm_config_update_notifier=false
+export npm_config_audit=false npm_config_fund=false npm_config_update_notifier=false npm_config_prefer_offline=true
 echo '{"private":true}' > "$root/package.json"
 npm install --prefix "$root" --ignore-scripts "code-server@$VERSION"
 cs=$root/node_modules/code-server
 vs=$cs/lib/vscode
 (cd "$vs" && npm ci --omit=dev --ignore-scripts --legacy-peer-deps)
-(cd "$vs/extensions" && npm ci --omit=dev --ignore-scripts && node postinstall.mjs > /dev/null)
 
-# 4. Compile the native modules that are needed. (kerberos is loaded only for a proxy that asks for it and the
-#    windows-* ones never; @parcel/watcher comes prebuilt as an npm package.)
-gyp=$(npm root -g)/npm/node_modules/node-gyp/bin/node-gyp.js
-build() { (cd "$1" && node "$gyp" rebuild --nodedir="$nodedir" --jobs max > build.log 2>&1) || { tail -40 "$1/build.log" >&2; exit 1; }; }
-for m in @vscode/spdlog native-watchdog node-pty; do build "$vs/node_modules/$m"; done
-(cd "$root/node_modules/argon2" && npm_config_node_gyp=$gyp node ../@mapbox/node-pre-gyp/bin/node-pre-gyp \
-  install --build-from-source --nodedir="$nodedir" > build.log 2>&1) || { tail -40 "$root/node_modules/argon2/build.log" >&2; exit 1; }
+# 4. The native modules. (kerberos is loaded only for a proxy that asks for it and the windows-* ones never; @parcel/watcher comes prebuilt
+#    as an npm package.)
+if [ -n "${NATIVE:-}" ]; then
+  gyp=$(npm root -g)/npm/node_modules/node-gyp/bin/node-gyp.js
+  build() { (cd "$1" && node "$gyp" rebuild --nodedir="$nodedir" --jobs max > build.log 2>&1) || { tail -40 "$1/build.log" >&2; exit 1; }; }
+  for m in @vscode/spdlog native-watchdog node-pty; do build "$vs/node_modules/$m"; done
+  (cd "$root/node_modules/argon2" && npm_config_node_gyp=$gyp node ../@mapbox/node-pre-gyp/bin/node-pre-gyp \
+    install --build-from-source --nodedir="$nodedir" > build.log 2>&1) || { tail -40 "$root/node_modules/argon2/build.log" >&2; exit 1; }
+else                                              # the only one that code-server does not start without
+  cat > "$root/node_modules/argon2/argon2.js" << 'end'
+const refused = async () => { throw new Error('argon2 was not compiled: start code-server with --auth none'); };
+module.exports = { hash: refused, verify: refused };
+end
+fi
 
 # 5. What the skipped scripts would have laid down: ripgrep's binary and three links (see code-server's postinstall.sh).
 mkdir -p "$vs/node_modules/@vscode/ripgrep/bin"

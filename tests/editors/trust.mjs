@@ -10,7 +10,7 @@ const entry = need('CODE_SERVER_ENTRY'), runDir = need('RUN_DIR'), workspace = n
 fs.mkdirSync(shots, { recursive: true });
 const executed = path.join(workspace, 'EXECUTED');
 fs.writeFileSync(path.join(workspace, 'marked.py'), fs.readFileSync(path.join(workspace, 'matmul.py'), 'utf8')
-  .replace('import tilelang.language as T\n', `import tilelang.language as T\n\nopen(${JSON.stringify(executed)}, "w").write("")\nbuffer = T.alloc_sharde\n`));
+  .replace('import tilelang\n', 'import pathlib\n\nimport tilelang\n').replace('import tilelang.language as T\n', `import tilelang.language as T\n\npathlib.Path(__file__).with_name("EXECUTED").touch()\nbuffer = T.alloc_sharde\n`));
 prepareProfile({ entry, runDir, vsix: need('VSIX'), machineSettings: { 'tile-lsp.serverCommand': JSON.parse(process.env.SERVER_CMD) },
   userSettings: { 'tile-lsp.runTarget': 'cpu', 'security.workspace.trust.enabled': true, 'security.workspace.trust.startupPrompt': 'always' } });
 const server = await startCodeServer({ entry, runDir, trust: true });

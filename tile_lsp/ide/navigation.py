@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilec.source.file import SourceFile
+from tilec.source.nodes import walk
 from tilec.source.shared import shared_source
 from tilec.source.span import Span
 
@@ -191,6 +192,11 @@ def _taken(snapshot: Snapshot, binding: Binding, new: str) -> Span | None:
             continue
         if other.scope is binding.scope or _encloses(other.scope, binding.scope) or _encloses(binding.scope, other.scope):
             return other.definitions[0]
+    for node in walk(snapshot.source.tree):  # a builtin, say: it would mean the renamed variable where that can be seen
+        if isinstance(node, ast.Name) and node.id == new:
+            span = snapshot.source.span(node)
+            if snapshot.names.at(span.line, span.column) is None:
+                return span
     return None
 
 

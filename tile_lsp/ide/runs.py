@@ -36,7 +36,7 @@ def summary(data: dict[str, Any]) -> str:
     if latency is not None:
         words.append(f"{_milliseconds(float(latency))} ms")
     if data.get("tflops"):
-        words.append(f"{_short(float(data['tflops']))} TFLOP/s")
+        words.append(_rate(float(data["tflops"])))
     elif data.get("gbps"):
         words.append(f"{_short(float(data['gbps']))} GB/s")
     words.append(str(data.get("device") if str(data.get("target")) != "cpu" and data.get("device") else data.get("target") or "?"))
@@ -85,6 +85,10 @@ def _scientific(value: float) -> str:
 
 def _milliseconds(value: float) -> str:
     return f"{value:.3f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+
+
+def _rate(tflops: float) -> str:
+    return f"{_short(tflops)} TFLOP/s" if tflops >= 1 else f"{_short(tflops * 1000)} GFLOP/s"
 
 
 def _short(value: float) -> str:

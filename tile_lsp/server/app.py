@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from lsprotocol import types
 from pygls import uris
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from ..ide import preferences as preferences_module
@@ -63,6 +64,7 @@ class TileServer(LanguageServer):
         self.pulls = False  # the client asks for diagnostics; nothing is published
         self.startup_options: dict[str, Any] = {}
         self.sessions: dict[str, Session] = {}
+        self._running: dict[str, dict[str, Any]] = {}  # by address: the runs of a document, which go on when it is closed
         self._complaints: set[str] = set()  # about configurations, told once
         self.client = Client(self)
         self.history = History()
@@ -110,6 +112,7 @@ class TileServer(LanguageServer):
                 self.sessions[key] = Session(key, document, cells)
             else:
                 self.sessions[key] = Session(key, self.document(uri))
+            self.sessions[key].running = self._running.setdefault(key, {})
         return self.sessions[key]
 
     def snapshot(self, uri: str) -> Snapshot:
@@ -216,7 +219,9 @@ class TileServer(LanguageServer):
         session = self.sessions.pop(uri, None)
         if session is None:
             return
-        session.generation += 1  # whatever still runs for it is stale
+        session.generation += 1  # whatever is still being worked out for it is stale
+        if not session.running:
+            self._running.pop(session.uri, None)
         if session.publishing is not None:
             session.publishing.cancel()
         for shown in [c.uri for c in session.cells] or [uri]:
@@ -256,7 +261,8 @@ class TileServer(LanguageServer):
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """A malformed message is logged; nothing pops up in the user's editor."""
-        log.error("%s: %s", getattr(source, "__name__", source), error)
+        if not isinstance(error, JsonRpcException):  # else a request was refused, and the client has been told why
+            log.error("%s: %s", getattr(source, "__name__", source), error)
 
     def shutdown(self) -> None:
         self.compiler.close()

@@ -89,9 +89,13 @@ async def _choose_instance(server: TileServer, chosen: Chosen) -> dict[str, Any]
     """The instance of that text, or the next one."""
     texts = [i.text for i in chosen.kernel.instances]
     wanted = chosen.arguments.text
+    if wanted and wanted not in texts:
+        server.say(_no_instance(chosen.kernel, wanted), types.MessageType.Error)
+        return {"instance": chosen.instance.text, "instances": texts}
     text = wanted if wanted in texts else texts[(texts.index(chosen.instance.text) + 1) % len(texts)]
     chosen.view.session.chosen[chosen.kernel.qualname] = text
     server.client.refresh()
+    server.protocol.notify("tile-lsp/chosen", {"uri": chosen.arguments.uri, "kernel": chosen.kernel.qualname})
     return {"instance": text, "instances": texts}
 
 
@@ -128,7 +132,8 @@ def _requests(server: TileServer) -> None:
         except (ValueError, KeyError, TypeError) as error:
             return {"text": "", "error": str(error)}
         view = server.view(address.uri)
-        found = await server.compiler.lower(view.snapshot, address.kernel, address.instance, address.target, address.stage)
+        instance = address.instance or await server.ask(_shown_instance, view, address.kernel)
+        found = await server.compiler.lower(view.snapshot, address.kernel, instance, address.target, address.stage)
         lines = [[first, last, source - view.places.lines(address.uri)[0] + 1] for first, last, source in found.lines]
         return {"text": found.text, "error": found.error or None, "lines": lines, "facts": found.facts, "stages": list(STAGES)}
 
@@ -170,6 +175,12 @@ def _kernels(view: View) -> list[dict[str, Any]]:
     return found
 
 
+def _shown_instance(view: View, kernel: str) -> str:
+    found = view.snapshot.kernel_named(kernel)
+    instance = view.snapshot.instance(found) if found is not None else None
+    return instance.text if instance is not None else ""
+
+
 def _with_changes(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     last: dict[tuple[Any, ...], dict[str, Any]] = {}
     found = []
@@ -201,7 +212,14 @@ async def _choose(server: TileServer, args: tuple[Any, ...]) -> Chosen | None:
         names = ", ".join(k.qualname for k in kernels) or "none"
         server.say(f"{snapshot.document.path}: {wanted}. Kernels of this file: {names}.", types.MessageType.Error)
         return None
+    if arguments.instance not in ("", instance.text) and len(kernel.instances) > 1:  # the text has changed, or somebody made it up
+        server.say(_no_instance(kernel, arguments.instance), types.MessageType.Error)
+        return None
     return Chosen(arguments, view, kernel, instance)
+
+
+def _no_instance(kernel: Any, wanted: str) -> str:
+    return f"{kernel.qualname} has no instance {wanted} any more. Its instances: {', '.join(i.text for i in kernel.instances)}."
 
 
 async def _show(server: TileServer, chosen: Chosen) -> dict[str, Any] | None:
@@ -215,7 +233,8 @@ async def _show(server: TileServer, chosen: Chosen) -> dict[str, Any] | None:
     line = next((start for start, end, at in view.lines if at == source), 1)
     shown = {"title": view.title, "line": line, "text": view.text, "lines": [list(t) for t in view.lines], "stage": view.stage, "target": view.target}
     if server.virtual_documents:
-        address = lowered_uri.LoweredAddress(arguments.uri, kernel, instance, view.target, arguments.stage)
+        followed = instance == await server.ask(_shown_instance, chosen.view, kernel)
+        address = lowered_uri.LoweredAddress(arguments.uri, kernel, "" if followed else instance, view.target, arguments.stage)
         return {"uri": address.to_uri(view.file_name), **shown}
     try:
         path = write_readonly(view)

@@ -10,7 +10,7 @@ SCHEME = "tile-lsp"
 
 @dataclass(frozen=True)
 class LoweredAddress:
-    """``uri``: the source document."""
+    """``uri``: the source document. Without an ``instance`` it is the one that is shown of the kernel, whichever that is."""
 
     uri: str
     kernel: str

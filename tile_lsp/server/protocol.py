@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pygls.protocol import LanguageServerProtocol, default_converter
 
 NOT_INITIALIZED, INVALID_REQUEST = -32002, -32600
@@ -20,10 +22,32 @@ def converter() -> Any:
     return made
 
 
+class _Futures(dict[Any, Any]):
+    """Requests that are being answered. On shutdown pygls cancels them while it walks through them, and each takes itself out."""
+
+    def items(self) -> Any:
+        return list(super().items())
+
+
+class _Refusals(logging.Filter):
+    """A request that is refused, a rename to a keyword say, is no failure: one line instead of pygls's trace."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+        if isinstance(error, JsonRpcException):
+            record.msg, record.args, record.exc_info = "%s", (f"refused: {error}",), None
+        return True
+
+
 class OrderedProtocol(LanguageServerProtocol):
     """pygls answers whatever comes; clients expect errors for requests out of order, and notifications to be ignored."""
 
     _begun = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._request_futures = _Futures(self._request_futures)
+        logging.getLogger("pygls.protocol.json_rpc").addFilter(_Refusals())
 
     def handle_message(self, message: Any) -> None:
         method = getattr(message, "method", None)

@@ -27,8 +27,16 @@ async def run(server: TileServer, uri: str, snapshot: Snapshot, kernel: str, ins
     if data is None:
         return None
     keep(server, session, snapshot, kernel, instance, data)
-    server.say(runs.message(kernel, data), types.MessageType.Info if data.get("ok") else types.MessageType.Error)
+    _tell(server, runs.message(kernel, data), bool(data.get("ok")))
     return data
+
+
+def _tell(server: TileServer, text: str, ok: bool) -> None:
+    """How a run ended. A good result stands in the lens: where the client draws that anew, nothing need lie over the code as well."""
+    if ok and server.client.can("code_lens", "refresh_support"):
+        server.window_log_message(types.LogMessageParams(type=types.MessageType.Info, message=text))
+    else:
+        server.say(text, types.MessageType.Info if ok else types.MessageType.Error)
 
 
 async def compare(server: TileServer, uri: str, snapshot: Snapshot, kernel: str, instance: str, target: str, against: str) -> dict[str, Any] | None:
@@ -79,7 +87,8 @@ async def _supervised(server: TileServer, session: Any, kernel: str, instance: s
 
 
 def keep(server: TileServer, session: Any, snapshot: Snapshot, kernel: str, instance: str, data: dict[str, Any]) -> None:
-    """The result goes into the lens, the history and the diagnostics."""
+    """The result goes into the lens, the history and the diagnostics; the document may have been closed, and opened again, meanwhile."""
+    session = server.sessions.get(session.uri, session)
     path, key = snapshot.document.path, (kernel, instance)
     data = {**data, "kernel": kernel, "instance": instance}  # as the document calls them
     earlier = [r for r in server.history.runs(path, kernel, instance, str(data.get("target") or "")) if r.get("latency_ms")]

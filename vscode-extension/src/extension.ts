@@ -109,6 +109,7 @@ async function start(lowered: LoweredDocuments): Promise<void> {
   });
   client.onDidChangeState(({ newState }) => showState(newState));
   client.onNotification('tile-lsp/ran', () => void results.update());
+  client.onNotification('tile-lsp/chosen', ({ uri }: { uri: string }) => lowered.refresh(uri));
   try {
     await client.start();
     statusBar.soon();

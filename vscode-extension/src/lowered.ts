@@ -31,7 +31,8 @@ export class LoweredDocuments implements vscode.TextDocumentContentProvider, vsc
       vscode.workspace.registerTextDocumentContentProvider(SCHEME, this),
       vscode.workspace.onDidChangeTextDocument(({ document }) => this.edited(document)),
       vscode.workspace.onDidCloseTextDocument((document) => this.runs.delete(document.uri.toString())),
-      vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => this.follow(textEditor)),
+      // Only where somebody moves the cursor: another text in the lowered document moves the one there as well.
+      vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => textEditor === vscode.window.activeTextEditor && this.follow(textEditor)),
       vscode.window.onDidChangeActiveTextEditor((editor) => editor && this.follow(editor)),
       this.linked, this.changed,
     ];
@@ -66,11 +67,21 @@ export class LoweredDocuments implements vscode.TextDocumentContentProvider, vsc
 
   /** After an edit of the source: lower again what is shown of it, when the typing pauses. */
   private edited(source: vscode.TextDocument): void {
-    const shown = this.shown(source.uri);
-    if (source.uri.scheme === SCHEME || !shown.length) return;
     const key = source.uri.toString();
+    const active = vscode.window.activeTextEditor;
+    if (source.uri.scheme === SCHEME && active?.document.uri.toString() === sourceOf(source.uri)) this.follow(active);
+    if (source.uri.scheme === SCHEME || !this.made(key).length) return;
     clearTimeout(this.timers.get(key));
-    this.timers.set(key, setTimeout(() => shown.forEach((e) => this.changed.fire(e.document.uri)), REFRESH_MS));
+    this.timers.set(key, setTimeout(() => this.refresh(key), REFRESH_MS));
+  }
+
+  /** Lower again what is open of a source, in a hidden tab too. */
+  refresh(source: string): void {
+    this.made(vscode.Uri.parse(source, true).toString()).forEach((d) => this.changed.fire(d.uri));
+  }
+
+  private made(source: string): readonly vscode.TextDocument[] {
+    return vscode.workspace.textDocuments.filter((d) => d.uri.scheme === SCHEME && sourceOf(d.uri) === source);
   }
 
   private shown(source: vscode.Uri): vscode.TextEditor[] {

@@ -53,9 +53,9 @@ const number = (value: number, digits = 3) => (value >= 100 ? value.toFixed(0) :
 function facts(r: Result): string {
   const rows: [string, string][] = [];
   if (r.latency_ms?.median !== undefined) rows.push(['latency', `${number(r.latency_ms.median)} ms`]);
-  if (r.tflops) rows.push(['rate', r.tflops < 0.1 ? `${number(r.tflops * 1000)} GFLOP/s` : `${number(r.tflops)} TFLOP/s`]);
+  if (r.tflops) rows.push(['rate', r.tflops < 1 ? `${number(r.tflops * 1000)} GFLOP/s` : `${number(r.tflops)} TFLOP/s`]);
   if (r.gbps) rows.push(['memory', `${number(r.gbps)} GB/s`]);
-  if (r.max_abs_err !== null && r.max_abs_err !== undefined) rows.push(['max error', `${r.max_abs_err.toExponential(1)} against ${r.against ?? '?'}`]);
+  if (r.max_abs_err !== null && r.max_abs_err !== undefined) rows.push(['max error', `${r.max_abs_err === 0 ? '0' : r.max_abs_err.toExponential(1)} against ${r.against ?? '?'}`]);
   if (r.registers) rows.push(['registers', String(r.registers)]);
   if (r.smem_bytes) rows.push(['shared memory', `${r.smem_bytes} bytes`]);
   rows.push(['on', r.target === 'cpu' ? `cpu (${r.device ?? ''})` : r.device ?? r.target ?? '?']);

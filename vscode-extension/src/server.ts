@@ -42,18 +42,18 @@ export async function offerToInstall(storage: string, log: vscode.LogOutputChann
   const why = setting.length
     ? `The language server was not found: tile-lsp.serverCommand is ${JSON.stringify(setting[0])}.`
     : 'The TileLang language server (tile-lsp) is not installed in the selected Python environment, the workspace or on PATH.';
-  const choice = await vscode.window.showWarningMessage(why, 'Install', 'Open Settings', 'Show Log');
+  const choice = await vscode.window.showWarningMessage(why, 'Install', 'Settings', 'Log');
   if (choice === 'Install') return install(storage, log);
-  if (choice === 'Open Settings') await vscode.commands.executeCommand('workbench.action.openSettings', 'tile-lsp.serverCommand');
-  if (choice === 'Show Log') log.show();
+  if (choice === 'Settings') await vscode.commands.executeCommand('workbench.action.openSettings', 'tile-lsp.serverCommand');
+  if (choice === 'Log') log.show();
   return false;
 }
 
 /** Install the server, into an environment of its own or beside the selected Python. */
 export async function install(storage: string, log: vscode.LogOutputChannel): Promise<boolean> {
   const interpreter = await selectedInterpreter();
-  const own = { label: 'In an environment of its own', description: 'recommended: nothing of yours is touched', python: interpreter ?? (process.platform === 'win32' ? 'python' : 'python3'), own: true };
-  const beside = interpreter ? [{ label: 'Into the selected Python environment', description: interpreter, python: interpreter, own: false }] : [];
+  const own = { label: 'In an environment of its own', detail: 'Recommended: nothing of yours is touched.', python: interpreter ?? (process.platform === 'win32' ? 'python' : 'python3'), own: true };
+  const beside = interpreter ? [{ label: 'Into the selected Python environment', detail: interpreter, python: interpreter, own: false }] : [];
   const chosen = await vscode.window.showQuickPick([own, ...beside], { title: 'Install the TileLang language server', placeHolder: 'Where?' });
   if (!chosen) return false;
   const packages = configuration().get<string>('installPackage') || 'tilec[compile,run]';
