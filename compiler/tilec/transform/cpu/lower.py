@@ -7,7 +7,7 @@ from typing import Any
 from ...analysis.guards import inside
 from ...ir.buffer import BARRIER, CLUSTER_BARRIER, GLOBAL, VAR
 from ...ir.build import const, const_int, lift
-from ...ir.expr import Call, Expr, Unknown, Var, walk
+from ...ir.expr import Call, Expr, Unknown, walk
 from ...ir.ops import OPS
 from ...ir.program import TileProgram
 from ...ir.stmt import (
@@ -31,6 +31,7 @@ from ..errors import LoweringError
 from .context import Context
 from .matrix import lower_gemm
 from .reduce import lower_reduce
+from .threads import loops_over_threads
 from .tiles import atomic_call, lower_atomic, lower_copy, lower_dp4a, lower_fill, lower_im2col, lower_scan, lower_transpose
 
 OPERATORS: dict[str, Any] = {
@@ -88,36 +89,17 @@ def _launch(s: Launch, ctx: Context, program: TileProgram) -> Body:
         if isinstance(extent, Unknown):
             raise LoweringError("the grid of this kernel is not known; give an instance that fixes the kernel's parameters", s.span)
     ctx.safe_values = {b: lift(v, b.dtype) for b, v in s.attrs.get("safe_values", {}).items() if isinstance(v, (int, float, Expr))}
+    s = loops_over_threads(s)
     grid = tuple(ctx.expression(e, s.span) for e in s.grid)
     for var, extent in zip(s.block_vars, grid):
         ctx.ranges.set_extent(var, extent)
     body = _body(s.body, ctx, program)
-    body = _thread_loop(s, body)
     parallel = not _has_global_atomics(s)
     wide = next((i for i, e in enumerate(grid) if const_int(e) != 1), 0)
     for depth, (var, extent) in reversed(list(enumerate(zip(s.block_vars, grid)))):
         kind = "parallel_cpu" if depth == wide and parallel else "serial"
         body = (For(s.span, var, const(0), extent, body, kind),)
     return body
-
-
-def _thread_loop(s: Launch, body: Body) -> Body:
-    """A body that names its thread runs once per thread; legal where threads do not meet."""
-    threads = [v for v in s.attrs.get("thread_vars", ()) if _uses(body, v)]
-    if not threads:
-        return body
-    shared = next((x for x in walk_statements(body) if isinstance(x, Alloc) and (x.buffer.is_shared() or x.buffer.scope == "local.fragment")), None)
-    if shared is not None:
-        raise LoweringError("this kernel uses thread indices together with tiles that threads share; that runs on a GPU only "
-                            "(choose a CUDA target)", shared.span or s.span, "cpu-threads")
-    for var in reversed(threads):
-        index = s.attrs["thread_vars"].index(var)
-        body = (For(s.span, var, const(0), s.threads[index], body),)
-    return body
-
-
-def _uses(body: Body, var: Var) -> bool:
-    return any(part is var for s in walk_statements(body) for e in expressions(s) for part in walk(e))
 
 
 def _has_global_atomics(s: Launch) -> bool:
