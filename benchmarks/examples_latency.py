@@ -101,7 +101,7 @@ def keep_sources(folder: Path, stem: str) -> None:
     from tilelang.jit import JITKernel
 
     folder.mkdir(parents=True, exist_ok=True)
-    call, known = JITKernel.__call__, set()
+    call, known = getattr(JITKernel, "_call", JITKernel.__call__), set()  # of ours ``__call__`` is a slot
 
     def keeping(self: Any, *args: Any, **kwargs: Any) -> Any:
         text = self.get_kernel_source() if id(self) not in known else ""

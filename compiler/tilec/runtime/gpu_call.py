@@ -82,7 +82,7 @@ class Call:
         frames: list[tuple[Any, ...]] = [self._frame()]
         space: dict[str, Any] = {"fresh": self._frame, "take": frames.pop, "give": frames.append, "device": self.device.index, "current": self.torch._C._cuda_getDevice,
                                  "stream_of": self.torch._C._cuda_getCurrentRawStream, **outputs.space}
-        body = [] if alone else self._on_its_device(space, looks) if inputs else ["    if current() != device: return MISS"]
+        body = [] if alone else self._on_its_device(space) if inputs else ["    if current() != device: return MISS"]
         body += outputs.lines
         body += [f"    p{i} = a{place[i]}.data_ptr()" for i in inputs]
         body += [f"    p{i} = o{i}.data_ptr()" for i in self._tensors if i in self.made]
@@ -93,13 +93,15 @@ class Call:
         self.arguments = ()  # what is remembered of a call keeps no tensor alive
         return looks.checked([*body, f"    return {outputs.result}"], space)
 
-    def _on_its_device(self, space: dict[str, Any], looks: Looks) -> list[str]:
-        def elsewhere(arguments: Sequence[Any]) -> Any:
-            with self.torch.cuda.device(self.device):
-                return looks.space["attempt"](arguments)
+    def _on_its_device(self, space: dict[str, Any]) -> list[str]:
+        torch, device = self.torch, self.device
+
+        def elsewhere(run: Any, arguments: Sequence[Any]) -> Any:
+            with torch.cuda.device(device):
+                return run(arguments)
 
         space["elsewhere"] = elsewhere
-        return ["    if current() != device: return elsewhere(arguments)"]
+        return ["    if current() != device: return elsewhere(attempt, arguments)"]
 
     def _address_checks(self, inputs: Sequence[int], space: dict[str, Any]) -> list[str]:
         if not inputs:

@@ -45,7 +45,7 @@ class Looks:
     def _compare(self, tensors: list[Any], kind: str, alone: bool) -> None:
         """One call of torch's for all tensors; what that finds different in some way is looked at again, property by property."""
         given = ", ".join(f"a{i}" for i in self._tensors)
-        self.space |= {"guard": guard_of(tensors) or _never, "again": self._again}
+        self.space["guard"] = Guard(tensors)
         looks = []
         for i, t in zip(self._tensors, tensors):
             compact = t.is_contiguous()
@@ -53,14 +53,8 @@ class Looks:
             strides = f"a{i}.is_contiguous()" if compact else f"a{i}.stride() == strides{i}"
             place = f"a{i}.is_{kind}" if alone else f"a{i}.is_{kind} and a{i}.get_device() == device{i}"
             looks.append(f"a{i}.dtype is dtype{i} and a{i}.shape == shape{i} and {strides} and {place} and not a{i}.is_neg()")
-        self.lines += [f"    if not guard({given}):", "        try:", f"            if not ({' and '.join(looks)}): return MISS",
-                       "        except (AttributeError, RuntimeError): return MISS  # no tensor, or none with strides", f"        again({given})"]
-        self._left = _NEW_GUARDS
-
-    def _again(self, *tensors: Any) -> None:
-        if self._left > 0:
-            self._left -= 1
-            self.space["guard"] = guard_of(tensors) or self.space["guard"]
+        self.lines += [f"    if not guard.check({given}):", "        try:", f"            if not ({' and '.join(looks)}): return MISS",
+                       "        except (AttributeError, RuntimeError): return MISS  # no tensor, or none with strides", f"        guard.again({given})"]
 
     def checked(self, body: Sequence[str], space: dict[str, Any]) -> Checked:
         """Of a function that does ``body`` where the arguments ``a0``, ``a1``, .. look alike."""
@@ -73,18 +67,38 @@ class Looks:
 
 
 class Checked:
-    """What a kernel does with arguments that look like some that were checked."""
+    """What a kernel does with arguments that look like some that were checked. Nothing in ``space`` leads back to it: it goes when it is forgotten, without
+    the garbage collector, which kernels called with ever new sizes would keep busy otherwise (on machines with one GPU)."""
 
-    __slots__ = ("attempt", "_space")
+    __slots__ = ("attempt", "_call", "_space")
 
     def __init__(self, space: dict[str, Any]):
         self.attempt: Callable[[Sequence[Any]], Any] = space["attempt"]  # MISS for arguments that look different
+        if "elsewhere" not in space:  # else it calls itself, on its device
+            del space["attempt"]
+        self._call: Callable[..., Any] = space.pop("call")
         self._space = space
 
     def call(self, general: Callable[..., Any]) -> Callable[..., Any]:
         """As a function like ``general``, which it calls with all it does not do itself."""
         self._space["general"] = general
-        return self._space["call"]
+        return self._call
+
+
+class Guard:
+    """``check(*tensors)``: torch's own comparison with tensors that were checked."""
+
+    __slots__ = ("check", "_left")
+
+    def __init__(self, tensors: Sequence[Any]):
+        self.check: Callable[..., bool] = guard_of(tensors) or _never
+        self._left = _NEW_GUARDS
+
+    def again(self, *tensors: Any) -> None:
+        """Compare with these from now on, which look the same in all that matters."""
+        if self._left > 0:
+            self._left -= 1
+            self.check = guard_of(tensors) or self.check
 
 
 @lru_cache(maxsize=256)
