@@ -65,6 +65,7 @@ class Context:
     tensor_memory: TensorMemoryPlan = field(default_factory=lambda: TensorMemoryPlan(0))
     tensor_base: Var = field(default_factory=lambda: Var("uint32", None, "tensor_base", "let"))
     phases: dict[Buffer, Buffer] = field(default_factory=dict)
+    words: int = 0  # registers of the kernel's fragments
     _registers: dict[Buffer, Buffer] = field(default_factory=dict)
 
     def decide(self, span, what: str, mechanism: str, reason: str = "") -> None:
@@ -72,6 +73,9 @@ class Context:
 
     def layout_of(self, b: Buffer) -> FragmentLayout:
         return self.layouts[b]
+
+    def fragment_words(self) -> int:
+        return self.words
 
     def registers_of(self, b: Buffer) -> Buffer:
         if b not in self._registers:

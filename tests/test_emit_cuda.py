@@ -277,3 +277,28 @@ def test_16_bit_floats_of_a_thread_are_never_stored_by_bytes(dtype, index):
             B[t, i] = r[i]
     """), "sm_90a")
     assert "local.u8" not in made.text("ptx")
+
+
+def test_a_place_told_as_quotient_and_remainder_is_one_number_where_it_is_read():
+    """Swizzled tiles: two halves of one number cost an address for each access; three parts of it come together as well."""
+    from tilec.emit.cuda.expressions import joined
+
+    x = Var("int32", None, "x", "thread")
+    whole = x * 8 + 3
+    pair = (const(1), binary("floordiv", whole, const(256)), binary("floormod", x * 8 + 3, const(256)))
+    indices, strides = joined(pair, (const(8192), const(256), const(1)))
+    assert [i is e for i, e in zip(indices, (pair[0], pair[2].a))] == [True, True] and [s.value for s in strides] == [8192, 1]
+    rest = binary("floordiv", whole, const(4))
+    parts = (binary("floordiv", rest, const(8)), binary("floormod", rest, const(8)), binary("floormod", whole, const(4)))
+    assert joined(parts, (const(32), const(4), const(1)))[0] == (whole,)
+
+
+@pytest.mark.parametrize("high, low, strides", [(256, 128, (256, 1)), (256, 256, (512, 1)), (256, 256, (256, 2)), (128, 256, (256, 1))])
+def test_quotients_and_remainders_of_other_numbers_stay(high, low, strides):
+    from tilec.emit.cuda.expressions import joined
+
+    x = Var("int32", None, "x", "thread")
+    indices = (binary("floordiv", x, const(high)), binary("floormod", x, const(low)))
+    assert joined(indices, tuple(map(const, strides)))[0] == indices
+    other = (binary("floordiv", x, const(256)), binary("floormod", x + 1, const(256)))
+    assert joined(other, (const(256), const(1)))[0] == other

@@ -10,7 +10,7 @@ from matrix_semantics import FUNCTIONS
 from tilec.ir.buffer import FRAGMENT, SHARED_DYN, Buffer, Region, whole
 from tilec.ir.build import binary, const
 from tilec.ir.expr import Call, Var, walk
-from tilec.ir.stmt import Evaluate
+from tilec.ir.stmt import Evaluate, For
 from tilec.ir.stmt import walk as statements
 from tilec.target.chips import find
 from tilec.transform.matrix.layouts import accumulator_layout, operand_layout
@@ -131,6 +131,26 @@ def test_every_type_and_transpose(a, b, c, transpose_A, transpose_B):
 def test_swizzled_shared_tiles(a, c, transpose_A, transpose_B):
     op = gemm_op(64, 64, 64, a, c, transpose_A, transpose_B)
     got, start, x, y = execute(op, Context(find("sm_80"), 64), swizzle=True)
+    np.testing.assert_array_equal(got, start + x @ y)
+
+
+@pytest.mark.parametrize("a, b, c", CASES)
+@pytest.mark.parametrize("transpose_A, transpose_B", [(False, False), (True, True), (False, True)])
+def test_two_tiles_of_b_at_a_time_where_fragments_take_all_registers(a, b, c, transpose_A, transpose_B):
+    op = gemm_op(64, 64, 64, a, c, transpose_A, transpose_B, b_dtype=b)
+    roomy, crowded = Context(find("sm_90a"), 64), Context(find("sm_90a"), 64, words=255)
+    got, start, x, y = execute(op, crowded, swizzle=a != "float64")
+    np.testing.assert_array_equal(got, start + x @ y)
+    execute(op, roomy)
+    loops = [s for s in statements(lower_matrix_op(op, crowded)) if isinstance(s, For) and s.var.name == "pair"]
+    by_ldmatrix = a != "float64" and (a in ("float16", "bfloat16") or transpose_B)
+    assert len(loops) == by_ldmatrix and not any(isinstance(s, For) and s.var.name == "pair" for s in statements(lower_matrix_op(op, roomy)))
+
+
+@pytest.mark.parametrize("N", [24, 40])
+def test_an_odd_number_of_tiles_is_loaded_at_once(N):
+    op = gemm_op(16, N, 32)
+    got, start, x, y = execute(op, Context(find("sm_80"), 32, words=255))
     np.testing.assert_array_equal(got, start + x @ y)
 
 

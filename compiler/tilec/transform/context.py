@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..analysis.layout import FragmentLayout
+from ..ir import dtypes
 from ..ir.buffer import LOCAL, SHARED_DYN, Buffer
 from ..ir.build import const, const_int
 from ..ir.expr import Expr, Var
@@ -147,6 +148,9 @@ class LaunchState:
             count = self.layouts[buffer].registers
             self._registers[buffer] = Buffer(buffer.name, (const(count),), buffer.dtype, LOCAL, buffer.span, attrs={"align": 16})
         return self._registers[buffer]
+
+    def fragment_words(self) -> int:
+        return sum(-(-layout.registers * dtypes.bits(b.dtype) // 32) for b, layout in self.layouts.items() if b.view_of is None)
 
     def shared_element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
         layout = self.shared_layouts.get(buffer)

@@ -7,7 +7,7 @@ from ...analysis.bounds import Ranges
 from ...ir import dtypes
 from ...ir.buffer import VAR, Buffer
 from ...ir.build import const, const_int
-from ...ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var
+from ...ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var, equal
 from ...ir.expr import walk as walk_expr
 from ...transform.bulk.tensor_map import TensorMap
 from ...transform.errors import LoweringError
@@ -80,11 +80,11 @@ class ExpressionPrinter:
             raise LoweringError(f"{type(e).__name__} cannot be printed as CUDA", e.span)
         return handler(self, e, level)
 
-    def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
-        """The lvalue of an element."""
+    def element(self, buffer: Buffer, indices: tuple[Expr, ...], reads: bool = False) -> str:
+        """The lvalue of an element, ``reads``: which is only read."""
         if buffer.scope == VAR and buffer.attrs.get("byte_offset") is None:
             return self.name(buffer)
-        return f"{self.name(buffer)}[{self.text(self.offset(buffer, indices))}]"
+        return f"{self.name(buffer)}[{self.text(self.offset(buffer, indices, join=reads))}]"
 
     def in_local_memory(self, buffer: Buffer, indices: tuple[Expr, ...]) -> bool:
         """Whether a 16-bit float of a thread's own array is picked by a value that is known at run time only.
@@ -107,9 +107,11 @@ class ExpressionPrinter:
             return nibbles.store(self, self.name(buffer), self.text(self.offset(buffer, indices)), value, buffer.dtype)
         return f"{self.element(buffer, indices)} = {value}"
 
-    def offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
-        """Elements from the start of the buffer."""
+    def offset(self, buffer: Buffer, indices: tuple[Expr, ...], join: bool = False) -> Expr:
+        """Elements from the start of the buffer; with ``join``, quotients and remainders of one number become that number again."""
         strides = buffer.all_strides()
+        if join:
+            indices, strides = joined(indices, strides)
         wide = _is_large(buffer)
         total: Expr | None = None
         for index, stride in zip(indices, strides):
@@ -125,6 +127,29 @@ _RESERVED = {"int", "float", "double", "char", "short", "long", "bool", "auto", 
              "continue", "switch", "case", "default", "struct", "class", "union", "enum", "void", "signed", "unsigned", "static", "extern", "this",
              "template", "typename", "operator", "new", "delete", "register", "volatile", "half", "min", "max", "abs", "exp", "log", "sqrt", "pow", "pool",
              "blockIdx", "threadIdx", "gridDim", "blockDim", "true", "false", "inline", "namespace", "using", "public", "private", "y0", "y1", "j0", "j1"}
+
+
+def joined(indices: tuple[Expr, ...], strides: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """``x // n`` at stride ``n * s`` beside ``x % n`` at stride ``s`` is ``x`` at stride ``s``.
+
+    Places in swizzled tiles are told this way. The CUDA compiler simplifies the two halves each in its own way and then no longer sees that
+    they make up one number: every access keeps an address of its own in a register all through the loop around it.
+    """
+    out: list[tuple[Expr, Expr]] = []
+    for low, stride in zip(indices, strides):
+        if out and isinstance(low, Binary) and low.op == "floormod":
+            high, step = out[-1]
+            if isinstance(high, Binary) and high.op == "floordiv" and _is_multiple(step, const_int(low.b), stride) and equal(high.b, low.b) and equal(high.a, low.a):
+                out[-1] = (low.a, stride)
+                continue
+        out.append((low, stride))
+    return tuple(i for i, _ in out), tuple(s for _, s in out)
+
+
+def _is_multiple(step: Expr, count: int | None, stride: Expr) -> bool:
+    """Whether ``step`` is ``count * stride``."""
+    whole, part = const_int(step), const_int(stride)
+    return count is not None and whole is not None and part is not None and whole == count * part
 
 
 def _widened(e: Expr) -> Expr:
@@ -240,10 +265,10 @@ def _load(p: ExpressionPrinter, e: Load, level: int) -> str:
     p.type(e.buffer.dtype, e.span)
     if p.in_local_memory(e.buffer, e.indices):
         made = "__ushort_as_half" if e.buffer.dtype == "float16" else "__ushort_as_bfloat16"
-        return f"{made}(*reinterpret_cast<const volatile unsigned short*>(&{p.element(e.buffer, e.indices)}))"
+        return f"{made}(*reinterpret_cast<const volatile unsigned short*>(&{p.element(e.buffer, e.indices, reads=True)}))"
     if nibbles.is_packed(e.buffer):
         return nibbles.load(p, p.name(e.buffer), p.text(p.offset(e.buffer, e.indices)), e.buffer.dtype)
-    return p.element(e.buffer, e.indices)
+    return p.element(e.buffer, e.indices, reads=True)
 
 
 def _call(p: ExpressionPrinter, e: Call, level: int) -> str:
@@ -259,15 +284,11 @@ def _call(p: ExpressionPrinter, e: Call, level: int) -> str:
         for address in e.args if attrs.get("bytes") else ():
             if isinstance(address, Call) and address.op == "address_of":
                 p.needs_alignment(address.args[0].buffer, attrs["bytes"])
-        return f"{attrs['name']}({', '.join(p.text(a) for a in e.args)})"
+        return f"{attrs['name']}({', '.join(_argument(p, a, attrs.get('reads', False)) for a in e.args)})"
     if e.op == "tensor_map":
         return p.tensor_map(attrs["map"])
     if e.op == "address_of":
-        load = e.args[0]
-        p.type(load.buffer.dtype, e.span)
-        if nibbles.is_packed(load.buffer):
-            return f"&{p.name(load.buffer)}[({p.text(p.offset(load.buffer, load.indices))}) / 2]"
-        return f"&{p.element(load.buffer, load.indices)}"
+        return _address(p, e)
     if e.op == "reinterpret":
         return _reinterpret(p, e)
     if e.op in PREDICATES:
@@ -285,6 +306,18 @@ def _call(p: ExpressionPrinter, e: Call, level: int) -> str:
         wide = Call("float32", e.span, e.op, tuple(Cast("float32", None, a) for a in e.args))
         return p.text(Cast(e.dtype, None, wide), level)
     return function(e.dtype, [p.text(a) for a in e.args])
+
+
+def _argument(p: ExpressionPrinter, e: Expr, reads: bool) -> str:
+    return _address(p, e, reads) if reads and isinstance(e, Call) and e.op == "address_of" else p.text(e)
+
+
+def _address(p: ExpressionPrinter, e: Call, reads: bool = False) -> str:
+    load = e.args[0]
+    p.type(load.buffer.dtype, e.span)
+    if nibbles.is_packed(load.buffer):
+        return f"&{p.name(load.buffer)}[({p.text(p.offset(load.buffer, load.indices))}) / 2]"
+    return f"&{p.element(load.buffer, load.indices, reads)}"
 
 
 def _reinterpret(p: ExpressionPrinter, e: Call) -> str:

@@ -31,6 +31,9 @@ class MatrixContext(Protocol):
     def registers_of(self, buffer: Buffer) -> Buffer:
         """The one-dimensional register array of a fragment."""
 
+    def fragment_words(self) -> int:
+        """32-bit registers of a thread that the kernel's fragments take, all of them together."""
+
     def shared_element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
         """Where an element of a shared tile lies: the buffer and indices to load from, swizzle applied.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ...ir.buffer import FRAGMENT, LOCAL, Buffer
@@ -37,8 +38,10 @@ def lower_mma(shape: MatrixShape, mma: Mma, grid: WarpGrid, ctx: MatrixContext) 
     if positions is not None:
         allocations.append(Alloc(shape.op.span, positions))
         described = _load_metadata(shape, mma, grid, warp, ctx, positions, k)
-    loads = [s for which in ("A", "B") for s in sources[which].load(k * mma.stored_k(which))]
-    body = (*loads, *described, *_multiply(shape, mma, grid, ctx, sources, k, positions))
+    by_pairs = sources["B"].loader is not None and sources["B"].loader.comes_in_pairs and _is_crowded(sources, ctx)
+    loads = [s for which in ("A", "B")[: 1 if by_pairs else 2] for s in sources[which].load(k * mma.stored_k(which))]
+    step = _Step(shape, mma, grid, ctx, sources, k, positions)
+    body = (*loads, *described, *(step.by_pairs() if by_pairs else step.whole()))
     steps = -(-shape.K // mma.k)
     loop = For(shape.op.span, k, const(0), const(steps), body, "unroll")
     whole = (*lets, *allocations, loop)
@@ -46,6 +49,14 @@ def lower_mma(shape: MatrixShape, mma: Mma, grid: WarpGrid, ctx: MatrixContext) 
         return whole
     # A partial warp must not execute the instruction.
     return (If(shape.op.span, binary("lt", ctx.thread, const(grid.threads)), whole),)
+
+
+_MOST = 255  # registers of a thread
+
+
+def _is_crowded(sources: dict[str, _Source], ctx: MatrixContext) -> bool:
+    """Whether a k step's operands would have to share registers with fragments that take them all."""
+    return ctx.fragment_words() + sum(s.words() for s in sources.values() if s.loader is not None) > _MOST
 
 
 class _Source:
@@ -56,6 +67,10 @@ class _Source:
 
     def load(self, k: Any) -> tuple[Stmt, ...]:
         return self.loader.load(k) if self.loader else ()
+
+    def words(self) -> int:
+        """32-bit registers that a step takes."""
+        return (self.registers.size_bytes() or 0) // 4
 
     def first(self, step: Expr) -> Expr:
         """Register number of the step's first element."""
@@ -109,21 +124,46 @@ def _load_metadata(
     return (For(shape.op.span, i, const(0), registers.shape[0], body, "unroll"),)
 
 
-def _multiply(
-    shape: MatrixShape, mma: Mma, grid: WarpGrid, ctx: MatrixContext, sources: dict[str, _Source], step: Expr, positions: Buffer | None
-) -> tuple[Stmt, ...]:
-    tiles_m, tiles_n = shape.M // grid.m // TILE_M, shape.N // grid.n // TILE_N
-    i, j = Var("int32", None, "i", "loop"), Var("int32", None, "j", "loop")
-    C = ctx.registers_of(shape.C.region.buffer)
-    call = mma_function(mma, ctx.target).run(
-        shape.op.span,
-        at(C, (i * tiles_n + j) * 4),
-        at(sources["A"].registers, sources["A"].first(step) + i * mma.a_registers),
-        at(sources["B"].registers, sources["B"].first(step) + j * mma.b_registers),
-        *(() if positions is None else (Load("uint32", None, positions, (i,)),)),
-    )
-    inner = For(shape.op.span, j, const(0), const(tiles_n), (call,), "unroll")
-    return (For(shape.op.span, i, const(0), const(tiles_m), (inner,), "unroll"),)
+@dataclass(frozen=True)
+class _Step:
+    """The multiplications of k step ``number``: in any order, each element of C gets one."""
+
+    shape: MatrixShape
+    mma: Mma
+    grid: WarpGrid
+    ctx: MatrixContext
+    sources: dict[str, _Source]
+    number: Expr
+    positions: Buffer | None
+
+    def whole(self) -> tuple[Stmt, ...]:
+        """After the operands were loaded."""
+        return self._columns(0, self.shape.N // self.grid.n // TILE_N)
+
+    def by_pairs(self) -> tuple[Stmt, ...]:
+        """Every two tiles of B are loaded right before they are used: the others take no registers meanwhile."""
+        pair = Var("int32", None, "pair", "loop")
+        loader = self.sources["B"].loader
+        assert loader is not None
+        body = (loader.load_pair(self.number * self.mma.stored_k("B"), pair), *self._columns(pair * 2, 2))
+        return (For(self.shape.op.span, pair, const(0), const(loader.tiles // 2), body, "unroll"),)
+
+    def _columns(self, first: Any, count: int) -> tuple[Stmt, ...]:
+        """``count`` tiles of B by every tile of A."""
+        shape, grid, sources, positions = self.shape, self.grid, self.sources, self.positions
+        tiles_m, tiles_n = shape.M // grid.m // TILE_M, shape.N // grid.n // TILE_N
+        i, j = Var("int32", None, "i", "loop"), Var("int32", None, "j", "loop")
+        column = j if isinstance(first, int) and first == 0 else first + j
+        C = self.ctx.registers_of(shape.C.region.buffer)
+        call = mma_function(self.mma, self.ctx.target).run(
+            shape.op.span,
+            at(C, (i * tiles_n + column) * 4),
+            at(sources["A"].registers, sources["A"].first(self.number) + i * self.mma.a_registers),
+            at(sources["B"].registers, sources["B"].first(self.number) + column * self.mma.b_registers),
+            *(() if positions is None else (Load("uint32", None, positions, (i,)),)),
+        )
+        inner = For(shape.op.span, j, const(0), const(count), (call,), "unroll")
+        return (For(shape.op.span, i, const(0), const(tiles_m), (inner,), "unroll"),)
 
 
 def check_layout(which: str, shape: MatrixShape, wanted: Any, ctx: MatrixContext) -> None:

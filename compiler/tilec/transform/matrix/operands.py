@@ -59,6 +59,15 @@ class OperandLoader:
         """The statements that load the step starting at ``k``."""
         return self._by_ldmatrix(k) if self._allows_ldmatrix() else self._element_by_element(k)
 
+    @property
+    def comes_in_pairs(self) -> bool:
+        """Whether ``load_pair`` loads it."""
+        return self.which == "B" and not self.mma.sparse and self.tiles % 2 == 0 and self._allows_ldmatrix()
+
+    def load_pair(self, k: Any, pair: Expr) -> Stmt:
+        """Two neighbouring tiles of B, of the step starting at ``k``."""
+        return self._ldmatrix(k, pair, 0, 4)
+
     def _allows_ldmatrix(self) -> bool:
         """ldmatrix moves 16 aligned bytes of a row; its transposing form knows 16-bit elements only."""
         bits, chunk = self.mma.bits, 128 // self.mma.bits
@@ -86,10 +95,14 @@ class OperandLoader:
 
     def _ldmatrix_loop(self, k: Any, first_tile: int, count: int, matrices: int) -> tuple[Stmt, ...]:
         """``count`` loads of ``matrices`` 8 x 8 matrices each, the first for tile ``first_tile``."""
+        i = Var("int32", None, "i", "loop")
+        return (For(self.shape.op.span, i, const(0), const(count), (self._ldmatrix(k, i, first_tile, matrices),), "unroll"),)
+
+    def _ldmatrix(self, k: Any, i: Expr, first_tile: int, matrices: int) -> Stmt:
+        """The ``i``-th of such loads."""
         a_side = self.which == "A"
         step = TILE_M if a_side else TILE_N * (matrices // 2)
         tile_elements = matrices * 128 // self.mma.bits // 4  # elements a lane receives
-        i = Var("int32", None, "i", "loop")
         lane, chunk = self.warp.lane, 128 // self.mma.bits
         upper = (lane // 16) % 2 if matrices == 4 else const(0)
         middle = (lane // 8) % 2
@@ -103,8 +116,7 @@ class OperandLoader:
             position = self.shape.at(self.which, outer, k + k_half * 8 + lane % 8)
         source = self.ctx.shared_element(self._buffer(), position)
         destination = at(self.registers, i * tile_elements + first_tile * self.per_tile)
-        call = ldmatrix(matrices, not contiguous).run(self.shape.op.span, destination, address_of(*source))
-        return (For(self.shape.op.span, i, const(0), const(count), (call,), "unroll"),)
+        return ldmatrix(matrices, not contiguous).run(self.shape.op.span, destination, address_of(*source))
 
     def _ldmatrix_along_k(self, k: Any) -> tuple[Stmt, ...]:
         """B of a sparse operation: the four matrices of a tile lie behind each other along k."""
