@@ -38,7 +38,7 @@ def lower_mma(shape: MatrixShape, mma: Mma, grid: WarpGrid, ctx: MatrixContext) 
     if positions is not None:
         allocations.append(Alloc(shape.op.span, positions))
         described = _load_metadata(shape, mma, grid, warp, ctx, positions, k)
-    by_pairs = sources["B"].loader is not None and sources["B"].loader.comes_in_pairs and _is_crowded(sources, ctx)
+    by_pairs = sources["B"].loader is not None and sources["B"].loader.comes_in_pairs and ctx.fragment_words() > _ROOMY
     loads = [s for which in ("A", "B")[: 1 if by_pairs else 2] for s in sources[which].load(k * mma.stored_k(which))]
     step = _Step(shape, mma, grid, ctx, sources, k, positions)
     body = (*loads, *described, *(step.by_pairs() if by_pairs else step.whole()))
@@ -51,12 +51,7 @@ def lower_mma(shape: MatrixShape, mma: Mma, grid: WarpGrid, ctx: MatrixContext) 
     return (If(shape.op.span, binary("lt", ctx.thread, const(grid.threads)), whole),)
 
 
-_MOST = 255  # registers of a thread
-
-
-def _is_crowded(sources: dict[str, _Source], ctx: MatrixContext) -> bool:
-    """Whether a k step's operands would have to share registers with fragments that take them all."""
-    return ctx.fragment_words() + sum(s.words() for s in sources.values() if s.loader is not None) > _MOST
+_ROOMY = 239  # registers of fragments that leave a thread's other 16 for operands and addresses
 
 
 class _Source:
@@ -67,10 +62,6 @@ class _Source:
 
     def load(self, k: Any) -> tuple[Stmt, ...]:
         return self.loader.load(k) if self.loader else ()
-
-    def words(self) -> int:
-        """32-bit registers that a step takes."""
-        return (self.registers.size_bytes() or 0) // 4
 
     def first(self, step: Expr) -> Expr:
         """Register number of the step's first element."""
