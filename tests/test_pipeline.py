@@ -119,8 +119,10 @@ def test_a_kernel_that_cannot_be_lowered_says_where():
         with T.Kernel(1, threads=32) as bx:
             s = T.alloc_shared((32,), "float32")
             tx = T.get_thread_binding(0)
-            s[tx] = A[tx]
-            A[tx] = s[31 - tx]
+            for k in T.serial(tx % 3):
+                s[tx] = A[tx]
+                T.sync_threads()
+                A[tx] = s[31 - tx]
     """)
     with pytest.raises(LoweringError, match="choose a CUDA target") as caught:
         compile_program(made, find("cpu"))
