@@ -13,6 +13,8 @@ from lsprotocol import types
 from pytest_lsp import LanguageClient
 from test_server_protocol import MATMUL
 
+from tile_lsp.ide import execution
+
 SLOW = MATMUL + "\nrun_slowly = True\n"
 TWO = MATMUL + "\nmatmul(256, 256, 256)\n"
 
@@ -85,6 +87,31 @@ async def test_lowered_code_follows_the_instance_that_is_shown(client, tmp_path)
     assert (await lowered(shown), await lowered(other)) == ("matmul(128, 128, 128)", "matmul(256, 256, 256)")
     await editor.click("matmul(128, 128, 128) (1 of 2)")
     assert (await lowered(shown), await lowered(other), client.chosen) == ("matmul(256, 256, 256)", "matmul(256, 256, 256)", ["matmul"])
+
+
+@pytest.mark.asyncio
+async def test_a_cancelled_request_ends_its_run(client, tmp_path):
+    """The client's own cancel, not that of the progress."""
+    await begin(client, tmp_path)
+    editor = Editor(client, tmp_path / "matmul.py", SLOW)
+    asked = types.ExecuteCommandParams(command="tile-lsp.run", arguments=[{"uri": editor.uri, "kernel": "matmul"}])
+    client.protocol.send_request(types.WORKSPACE_EXECUTE_COMMAND, asked, msg_id="the run")
+    while not client.progress_reports:
+        await asyncio.sleep(0.01)
+    client.cancel_request(types.CancelParams(id="the run"))
+    for _ in range(200):
+        if client.messages:
+            break
+        await asyncio.sleep(0.02)
+    assert "cancelled" in client.messages[-1].message
+    assert [lens.command.title for lens in await editor.lenses()] == ["▶ Run", "Compare", "CUDA"]
+
+
+def test_a_file_that_does_not_parse_is_not_run_and_says_where():
+    text = MATMUL + "\nif\n"
+    reply = execution.answer({"path": "kernel.py", "text": text, "kernel": "matmul", "target": "cpu"}, lambda step: None)
+    line = len(text.splitlines())
+    assert not reply["ok"] and f"kernel.py:{line}:" in reply["error"] and "fault of tile-lsp" not in reply["error"], reply
 
 
 def test_leaving_while_a_kernel_runs_is_answered_and_a_refusal_leaves_no_trace(tmp_path):

@@ -175,6 +175,9 @@ def _user_code(found: Found, request: dict[str, Any]) -> Any:
     from tilec.runtime.reference import ReferenceFault, find_functions
 
     source: SourceFile = found.analysis.source
+    if source.syntax_errors:
+        message, span = source.syntax_errors[0]
+        raise Refused(f"{span}: {message}; Python must be able to read the file before a kernel of it can be run and compared")
     names = dict.fromkeys((found.definition.name, found.definition.qualname.split(".")[0], found.program.name))
     try:
         functions = find_functions(source, list(names), found.definition.first_line)

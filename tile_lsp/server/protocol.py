@@ -65,6 +65,9 @@ class OrderedProtocol(LanguageServerProtocol):
         """pygls keeps the futures of notifications for ever: one for each keystroke."""
         super()._execute_handler(msg_id, handler, callback, args, kwargs)
         future = self._request_futures.get(msg_id)
+        asked = getattr(callback, "keywords", {}).get("result_future")
+        if asked is not None and future is not None:  # a step of a request, of a command say: who cancels the request means the step
+            asked.add_done_callback(lambda done: future.cancel() if done.cancelled() else None)
         if future is not None:
             loop = asyncio.get_running_loop()  # not at once: whoever cancels all futures is walking through them
             future.add_done_callback(lambda _: loop.call_soon(self._request_futures.pop, msg_id, None))
