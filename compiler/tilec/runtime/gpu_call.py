@@ -151,7 +151,7 @@ class Call:
             body += [f"    pack(memory, {_ADDRESSES}, {', '.join(stored)})"] if stored else []
             return [*body, "    stream = stream_of(device)", "    for launch in launches: launch(stream)", "    give(frame)"]
         space |= {"launch": direct[0], "function": direct[2], "pack": struct.Struct(f"QQII{len(stored)}Q").pack_into}
-        space |= {"attributes": launches[0].config.attributes or 0, "count": launches[0].config.attribute_count, "described": launches[0]}  # whose attributes they are
+        space |= {"attributes": launches[0].config.attributes or 0, "count": launches[0].config.attribute_count}
         body.append(f"    pack(memory, {_STREAM}, stream_of(device), attributes, count, 0, {', '.join(stored)})")
         return [*body, "    code = launch(config, function, values, None)", "    give(frame)", "    if code: launches[0].failed(code)"]
 
