@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import ctypes
-from types import SimpleNamespace
 
 import pytest
 from tilec.ir.buffer import GLOBAL, Buffer
@@ -12,7 +11,6 @@ from tilec.transform.bulk.tensor_map import TensorMap
 
 torch = pytest.importorskip("torch")
 
-from tilec.runtime import gpu  # noqa: E402
 from tilec.runtime.tensor_maps import MadeMap  # noqa: E402
 
 
@@ -58,17 +56,3 @@ def test_a_tensor_without_elements_has_a_stand_in():
     assert driver.told and driver.told[0][3] and driver.told[0][4] == [1, 1]  # zeros, wherever they lie
     made.point_at(0)
     assert len(driver.told) == 1
-
-
-def test_a_checked_call_points_its_maps():
-    driver, made = described((8, 64))
-    tensor = torch.zeros(8, 64, dtype=torch.float16)
-    fake = SimpleNamespace(_C=SimpleNamespace(_cuda_getDevice=lambda: 0, _cuda_getCurrentRawStream=lambda device: 7),
-                           cuda=SimpleNamespace(device_count=lambda: 2))
-    slots = (ctypes.c_uint64 * 1)()
-    launched = []
-    call = gpu._Call(fake, SimpleNamespace(params=[]), [tensor], 0, [launched.append], [gpu._Tensor(0, 0, tensor, 16, [made])], [], slots)
-    other = torch.zeros(8, 64, dtype=torch.float16)
-    assert all(call.run([t]) for t in (tensor, tensor, other, tensor))
-    assert [t[3] for t in driver.told] == [tensor.data_ptr(), other.data_ptr(), tensor.data_ptr()] and launched == [7] * 4
-    assert not call.run([torch.zeros(8, 63, dtype=torch.float16)])
