@@ -128,6 +128,13 @@ def test_reducing_keeps_the_failure():
     assert edit_fuzz.shrink(list(range(40)), lambda kept: {7, 23} <= set(kept), end=float("inf")) == [7, 23]
 
 
+def test_a_function_given_to_a_kernel_counts():
+    text = TWO_KERNELS.replace("def doubled(N):", "def doubled(N, of=None):").replace("doubled(1024)", "doubled(1024, lambda place: place)")
+    before, after = untouched.check("k.py", text), untouched.check("k.py", text.replace("lambda place: place)", "lambda place: place ^ 1)"))
+    assert after.kernels["doubled"].surroundings != before.kernels["doubled"].surroundings
+    assert after.kernels["faulty"].surroundings == before.kernels["faulty"].surroundings
+
+
 PERSISTENT = TWO_KERNELS.replace("for i in T.Parallel(64):", "for i, in T.Persistent([64], 1, bx):")
 SCHEDULER = TWO_KERNELS.replace("            for i in T.Parallel(64):", "            tiles = T.PersistentTileScheduler(8, 8, swizzle_size=2)\n"
                                 "            tiles.init(bx)\n            for i in T.Parallel(64):")

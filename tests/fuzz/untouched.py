@@ -9,6 +9,7 @@ from typing import Any
 from tilec.check import check_analysis
 from tilec.evaluate import analyse
 from tilec.evaluate.definitions import KernelInstance, value_text
+from tilec.evaluate.values import Function
 from tilec.ir.expr import Expr
 from tilec.ir.printer import expr_text
 from tilec.source.file import SourceFile
@@ -67,7 +68,8 @@ def made_from(i: KernelInstance) -> tuple[Any, ...]:
     while scope is not None and scope.parent is not None:
         around += [(n, expr_text(v) if isinstance(v, Expr) else value_text(v)) for n, v in sorted(scope.names.items()) if n in used_names(i.function.node)]
         scope = scope.parent
-    return (*found, tuple(around))
+    functions = [ast.dump(v.node) for v in (*i.args, *i.kwargs.values()) if isinstance(v, Function)]  # layouts, say: all are told as <lambda>
+    return (*found, tuple(around), tuple(functions))
 
 
 def options_text(options: dict[str, Any]) -> str:
