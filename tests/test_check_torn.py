@@ -57,6 +57,44 @@ def test_a_line_left_out_above_the_error_accuses_nobody():
     assert codes(whole) == [] and codes(text) == ["syntax-error"]
 
 
+TABS = '''
+
+@T.macro
+def double(acc):
+    for i, j in T.Parallel(64, 64):
+        acc[i, j] = acc[i, j] * 2.0
+
+
+# tile-lsp: instance A=tensor((64, 64), "float16")
+@tilelang.jit
+def k(A):
+    M, N = T.const("M, N")
+    A: T.Tensor((M, N), "float16")
+    C = T.empty((M, N), "float16")
+    with T.Kernel(1, threads=128) as bx:
+        s = T.alloc_shared((64, 64), "float16")
+        acc = T.alloc_fragment((64, 64), "float32")
+        T.copy(A, s)
+        T.copy(s, acc)
+        for n in T.serial(2):
+            double(acc)
+        T.copy(acc, C)
+    return C
+'''
+
+
+@pytest.mark.parametrize("line", [
+    "        T.copy(A, s)", "        T.copy(s, acc)", "        T.copy(acc, C)", "        for n in T.serial(2):",
+    "        acc[i, j] = acc[i, j] * 2.0", '        s = T.alloc_shared((64, 64), "float16")',
+])
+@pytest.mark.parametrize("instead", ["\t", "          ", "       "])
+def test_what_a_wrong_indentation_cuts_off_is_not_missed(line, instead):
+    """The statements after it are lost to the end of the kernel, past the end that the tree knows; a macro's are lost to those who call it."""
+    text = "import tilelang\nimport tilelang.language as T\n" + TABS
+    assert codes(text) == []
+    assert set(codes(text.replace(line + "\n", instead + line.lstrip() + "\n"))) <= {"syntax-error"}
+
+
 def test_a_surrogate_before_a_fault():
     """An editor may send half a character."""
     assert codes(MATMUL.replace("T.ceildiv(N", "'\ud800', T.ceil_div(N", 1))

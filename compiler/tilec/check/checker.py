@@ -221,7 +221,7 @@ def check_analysis(
     found = [
         *syntax_diagnostics(analysis.source, settings),
         *(d for d in check_api(analysis.api_uses, api, settings) if not _in_refused_kernel(d, analysis)),
-        *problem_diagnostics(analysis.problems, settings),
+        *torn.outside_torn(problem_diagnostics(analysis.problems, settings), analysis.source),
     ]
     found += _elsewhere(check_kinds(analysis.api_calls, api, settings), found)
     found += check_pass_configs(analysis.api_calls, api, settings)

@@ -52,8 +52,13 @@ class SourceFile:
         """Whether the text of a statement is not what its tree was made from."""
         if not parsed.errors:
             return False
-        place = slice(statement.lineno - 1, statement.end_lineno)
-        return parsed.lines is None or self.lines[place] != parsed.lines[place]
+        if parsed.lines is None:
+            return True
+        # up to the next statement: what was left out at the end of this one is no part of its tree
+        after = next((s for s in parsed.tree.body if s.lineno > (statement.end_lineno or statement.lineno)), None)
+        end = len(self.lines) if after is None else min([after.lineno, *(d.lineno for d in getattr(after, "decorator_list", ()))]) - 1
+        place = slice(statement.lineno - 1, max(end, statement.end_lineno or 0))
+        return self.lines[place] != parsed.lines[place]
 
     def remembered(self, kind: str, statement: ast.stmt, make: Callable[[], T]) -> T:
         """What was made of a top-level statement before, where neither its text nor its place has changed since."""
