@@ -106,6 +106,7 @@ UNDERLINED: dict[str, list[str]] = {
     "operand-dtype": ["X[i] & 1"],
     "out-idx-conflict": ["[0]"],
     "out-idx-range": ["[2]"],
+    "output-not-written": ['T.empty((M, N), "float16")'],
     "packed-x2-dtype": ["A[i]"],
     "parallel-local-index": ["v[i]"],
     "parallel-nesting": ["for j in T.Parallel(16)"],

@@ -97,6 +97,7 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL417", "store-value", BUFFER, "E", "An element is assigned something that is no value."),
     ("TL418", "buffer-arithmetic", BUFFER, "E", "A whole buffer is an operand of arithmetic."),
     ("TL419", "slice-form", BUFFER, "E", "A slice of a buffer with a step, or counted from the end."),
+    ("TL420", "output-not-written", BUFFER, "W", "A tensor that the kernel returns is never written."),
 
     ("TL451", "dtype-name", DTYPE, "E", "No data type has that name."),
     ("TL452", "operand-dtype", DTYPE, "E", "The operator does not exist for the operand's type."),

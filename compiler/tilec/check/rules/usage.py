@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ...ir.buffer import FRAGMENT, LOCAL, SHARED, SHARED_DYN, TMEM, Buffer
+from ...ir.buffer import FRAGMENT, GLOBAL, LOCAL, SHARED, SHARED_DYN, TMEM, Buffer
+from ...ir.build import const_int
 from ...ir.stmt import TileOp
 from ..context import RuleContext
-from ..facts import OPAQUE, WRITE, Access
+from ..facts import OPAQUE, READ, WRITE, Access
 from ..registry import rule
 from .barriers import BARRIERS
 
@@ -94,6 +95,33 @@ def _may_run_before(writer: Access, reader: Access) -> bool:
     from ...ir.stmt import For, Parallel, While
 
     return any(isinstance(p, (For, While, Parallel)) and p in writer.place.parents for p in reader.place.parents)
+
+
+@rule("output-not-written")
+def output_not_written(ctx: RuleContext):
+    """A returned tensor holds what its memory held before. Silent about kernels that touch no other tensor (of tests)."""
+    from ...evaluate.coverage import gap
+
+    program, facts = ctx.program, ctx.facts
+    if not program.outputs or facts.has_unsupported or program.attrs.get("problems") or gap(program) is not None:
+        return
+    launches = program.launches()
+    if not launches or any(const_int(e) == 0 for launch in launches for e in launch.grid):
+        return
+    if any(b.attrs.get("pointer") is not None for b in facts.allocs):
+        return  # a tensor made from an address may be any other
+    touched = {b for b, accesses in facts.storage_uses.items() if b.scope == GLOBAL and accesses}
+    is_any_written = any(a.kind != READ for b in program.outputs for a in facts.storage_uses.get(b, ()))
+    for buffer in program.outputs:
+        accesses = facts.storage_uses.get(buffer, [])
+        if ctx.is_blamed(buffer) or buffer.view_of is not None or any(a.kind != READ for a in accesses) or _mentioned(ctx, buffer):
+            continue
+        if not touched - {buffer} or any(b.storage() is buffer and b is not buffer for b in facts.allocs):
+            continue
+        how = "is returned by the kernel" if program.attrs.get("kind") == "eager" else "is an output by out_idx"
+        # an output that no caller uses is left over in code that works: beside outputs that are written, one is a hint
+        level = "information" if not accesses and is_any_written else None
+        yield ctx.report(f"{buffer.name} {how}, but {'only read' if accesses else 'never written'}", buffer.span, severity=level)
 
 
 @rule("unused-buffer")
