@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
+import socket
 import sys
 from pathlib import Path
 
 import pytest
 from cli_support import BAD, GOOD
 
+from tile_lsp.cli.checking import files
 from tile_lsp.cli.main import main
 
 
@@ -258,3 +262,97 @@ def test_what_makes_no_sense_is_told_in_a_line(capsys, arguments: list[str], wor
     assert main(arguments) == 2
     err = capsys.readouterr().err
     assert err.startswith("tile-lsp: ") and len(err.splitlines()) == 1 and word in err
+
+
+# -- what is found in folders and cannot be read ------------------------------------------------------------------------
+def test_pipes_and_sockets_are_no_files(folder: Path, capsys) -> None:
+    (folder / "a.py").write_text("import helper\n" + BAD)
+    for name in ("pipe.py", "pipe.ipynb", "helper.py"):
+        os.mkfifo(folder / name)
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind("socket.py")
+    code, out, err = run(capsys, "--output-format", "concise")
+    assert code == 1 and "Found 1 error (1 file, " in out and not err
+    for name, word in (("pipe.py", "is a pipe, not a file"), ("socket.py", "is a socket, not a file"), ("/dev/null", "is a device, not a file")):
+        assert run(capsys, name)[::2] == (2, f"tile-lsp: {name}: {word} (- stands for standard input)\n")
+
+
+def test_a_pipe_in_the_place_of_a_known_file(folder: Path, capsys) -> None:
+    (folder / "a.py").write_text("")
+    assert run(capsys, "--cache-dir", "c")[0] == 0
+    (folder / "a.py").unlink()
+    os.mkfifo(folder / "a.py")
+    assert run(capsys, "--cache-dir", "c")[:2] == (0, "No Python files in this folder.\n")
+
+
+def test_dangling_links_are_left_out(folder: Path, capsys) -> None:
+    (folder / "a.py").symlink_to("nowhere.py")
+    (folder / "b.py").symlink_to("b.py")
+    assert run(capsys) == (0, "No Python files in this folder.\n", "")
+    assert run(capsys, "a.py")[0] == run(capsys, "b.py")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "word"),
+    [
+        ("x.py", b"import tilelang\0", "binary file"),
+        ("x.py", "import tilelang".encode("utf-16"), "binary file"),
+        ("x.py", b"import tilelang  # \xff\n", "not text"),
+        ("x.ipynb", b"import tilelang", "no notebook"),
+        ("x.ipynb", b"hello", "no notebook"),
+        ("x.ipynb", b'{"cells": 3}', "no notebook"),
+        ("x.ipynb", b"\xff", "not text"),
+    ],
+)
+@pytest.mark.parametrize("named", [True, False])
+def test_files_of_a_folder_that_cannot_be_checked_are_told(folder: Path, capsys, name: str, data: bytes, word: str, named: bool) -> None:
+    (folder / "bad.py").write_text(BAD)
+    (folder / name).write_bytes(data)
+    code, out, err = run(capsys, *(["bad.py", name] if named else []))
+    assert code == 2 and err.startswith(f"tile-lsp: {name}: ") and word in err
+    assert "Found 1 error (1 file, " in out, "the others are checked"
+
+
+@pytest.mark.parametrize("data", [b"\x7fELF\0\0\0", b"a = '\xff\xfe'\n"])
+def test_what_is_no_text_and_none_of_ours_is_left_out(folder: Path, capsys, data: bytes) -> None:
+    (folder / "x.py").write_bytes(data)
+    (folder / "empty.ipynb").write_bytes(b"")
+    assert run(capsys) == (0, "No TileLang kernels in this folder (1 Python file looked at).\n", "")
+
+
+def test_files_and_folders_that_must_not_be_read(folder: Path, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root nothing is forbidden, so that the system's answers are made here."""
+    for name in ("a", "closed", "left/out"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "x.py").write_text(BAD)
+    (folder / "bad.py").write_text(BAD)
+    (folder / "tile-lsp.toml").write_text('exclude = ["left"]\n')
+    scandir, opened = os.scandir, open
+
+    def forbid(path: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr(os, "scandir", lambda path=".": forbid(path) if str(path).endswith(("closed", "left")) else scandir(path))
+    monkeypatch.setattr(files, "open", lambda path, *rest: forbid(path) if str(path) == "a/x.py" else opened(path, *rest), raising=False)
+    code, out, err = run(capsys)
+    assert code == 2 and "Found 1 error (1 file, " in out
+    assert err == "tile-lsp: a/x.py (and 1 other file): cannot be read: Permission denied\n"
+    assert run(capsys, "closed")[::2] == (2, "tile-lsp: closed: cannot be read: Permission denied\n")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_must_not_be_entered(folder: Path, capsys) -> None:
+    (folder / "closed").mkdir()
+    (folder / "closed").chmod(0)
+    try:
+        for name in ("closed", "closed/x.py"):
+            assert run(capsys, name)[::2] == (2, f"tile-lsp: {name}: cannot be read: Permission denied\n")
+    finally:
+        (folder / "closed").chmod(0o700)
+
+
+def test_a_file_is_checked_once(folder: Path, capsys) -> None:
+    (folder / "x.py").write_text(BAD)
+    (folder / "link.py").symlink_to("x.py")
+    for arguments in (["x.py", "./x.py"], ["x.py", str(folder)], ["x.py", "link.py"], [".", "link.py"], []):
+        assert "Found 1 error (1 file, " in run(capsys, *arguments)[1]

@@ -117,8 +117,10 @@ def test_a_file_that_cannot_be_written(folder: Path, capsys, monkeypatch: pytest
 
     (folder / "a.py").write_text(IDLE)
     monkeypatch.setattr(single, "write_atomically", refuse)
-    code, _, err = check(capsys, "--fix", "a.py")
-    assert code == 2 and "a.py: cannot be written: Permission denied" in err
+    for path in ("a.py", "."):
+        code, out, err = check(capsys, "--fix", "--output-format", "concise", path)
+        assert code == 2 and err == "tile-lsp: a.py: cannot be written: Permission denied\n"
+        assert "warning TL002 " in out and "Fixed" not in out and "Found 1 warning (1 file, " in out
 
 
 def diagnostic(*edits: Edit, safe: bool = True) -> Diagnostic:

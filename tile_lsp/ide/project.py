@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -63,7 +64,7 @@ def find(start: Path) -> Config:
     start = start.absolute()
     for folder in [start, *start.parents][:_DEPTH]:
         own = folder / OWN_FILE
-        if own.is_file():
+        if os.path.isfile(own):  # unlike Path.is_file, of a folder that may not be entered too
             return read(own)
         project = folder / "pyproject.toml"
         if _mentions_us(project):

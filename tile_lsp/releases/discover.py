@@ -87,7 +87,7 @@ class Finder:
             yield Path(self.environ["VIRTUAL_ENV"]), "VIRTUAL_ENV"
         for folder in folders:
             if folder not in self._environments:
-                found = [folder / name for name in (".venv", "venv") if (folder / name / "pyvenv.cfg").is_file()]
+                found = [folder / name for name in (".venv", "venv") if os.path.isfile(folder / name / "pyvenv.cfg")]
                 self._environments[folder] = [(prefix, f"the virtual environment {prefix}") for prefix in found]
             yield from self._environments[folder]
         if self.environ.get("CONDA_PREFIX"):
@@ -195,7 +195,7 @@ def _tree_at(folder: Path) -> InstalledTileLang | None:
     for place in _VENDORED:
         root = folder / place if place else folder
         package = root / "tilelang"
-        if (package / "language" / "__init__.py").is_file() and root.name != "site-packages":
+        if os.path.isfile(package / "language" / "__init__.py") and root.name != "site-packages":
             version = _tree_version(root)
             if version:
                 return InstalledTileLang(version, package, f"the source tree {root}", True)

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 import time
 import zlib
 from collections.abc import Iterable
@@ -147,7 +148,7 @@ class Cache:
         if path not in self._states:
             try:
                 found = os.stat(path)
-                self._states[path] = (found.st_size, found.st_mtime_ns)
+                self._states[path] = (found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
             except OSError:
                 self._states[path] = None
         return self._states[path]

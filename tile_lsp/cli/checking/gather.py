@@ -15,8 +15,9 @@ from tilec.source.mentions import mentions_language
 
 from ...releases.storage import cache_folder
 from ..formats.report import Report
+from . import notebook
 from .cache import Cache, Seen, seen
-from .files import STDIN, Text, Unreadable, decode, find_files, read, read_bytes
+from .files import STDIN, Absent, Found, Text, Unreadable, decode, find_files, may_use_language, read, read_state
 from .plan import Fixing, Job, Plan, Planner
 from .result import FileResult, Packed, pack
 
@@ -33,6 +34,7 @@ class _Gathering:
     def __init__(self, args: argparse.Namespace, planner: Planner):
         self.args, self.planner = args, planner
         self.report = Report()
+        self.found = Found()
         self.results: list[FileResult | None] = []
         self.fresh: list[tuple[str, Seen, list[Seen], Packed]] = []
         self.contexts: dict[int, str] = {}
@@ -49,6 +51,8 @@ class _Gathering:
             self.cache.put(self.fresh)
             self.cache.close()
         self.report.results = [r for r in self.results if r is not None and r is not _SKIPPED]
+        self.report.results += [FileResult(p.path, failure=str(p)) for p in self.found.problems]
+        self.report.excluded = self.found.excluded
         return self.report
 
     def _cache(self) -> Cache | None:
@@ -56,14 +60,14 @@ class _Gathering:
         if args.no_cache or args.paths == [STDIN]:
             return None
         first = Path(args.paths[0] if args.paths else ".")
-        config = self.planner.config((first if first.is_dir() else first.parent).absolute())
+        config = self.planner.config((first if os.path.isdir(first) else first.parent).absolute())
         chosen = args.cache_dir or (config.cache_dir and str((config.root or Path()) / config.cache_dir))
         return Cache(Path(chosen) if chosen else cache_folder())
 
     # -- what need not be checked -----------------------------------------------------------------------------------
     def _jobs(self) -> Iterator[Job | None]:
         """What is left to check; the results of everything else are filled in."""
-        for path, named in find_files(self.args.paths or ["."], self.planner.config, self.args.force_exclude):
+        for path, named in find_files(self.args.paths or ["."], self.planner.config, self.args.force_exclude, self.found):
             number = len(self.results)
             self.results.append(None)
             if path == STDIN:
@@ -77,7 +81,7 @@ class _Gathering:
             size = 0
             with contextlib.suppress(OSError):
                 size = os.stat(path).st_size
-            yield Job(number, path, path, named, plan, size, self.fixing)
+            yield Job(number, path, path, plan, size, self.fixing)
 
     def _stdin(self, number: int) -> Job | None:
         name = self.args.stdin_filename
@@ -87,7 +91,7 @@ class _Gathering:
             self.results[number] = FileResult(name, failure=str(problem))
             return None
         self.report.texts[name] = text.text
-        return Job(number, STDIN, name, True, self.planner.plan(name), len(text.text), self.fixing, text)
+        return Job(number, STDIN, name, self.planner.plan(name), len(text.text), self.fixing, text)
 
     def _known(self, path: str, plan: Plan, named: bool) -> FileResult | None:
         """A result that needs no evaluator: of the cache, or of a file without any trace of TileLang."""
@@ -96,15 +100,16 @@ class _Gathering:
             if found is not None:
                 fixes = self.fixing is not None and any(d.fix is not None for d in found.diagnostics)
                 return None if fixes else found
+        data = None
         try:
-            state = os.stat(path)
-            data = read_bytes(path)
+            state, data = read_state(path)
             text = decode(data, path)
-        except (OSError, Unreadable) as problem:
-            failure = problem if isinstance(problem, Unreadable) else Unreadable(path or "''", "no such file or folder")
-            return FileResult(path, failure=str(failure)) if named else _SKIPPED
-        if mentions_language(text.text):
-            return None
+            if mentions_language(text.text):
+                return None
+            if path.endswith(notebook.SUFFIX):
+                notebook.parse(path, text.text)
+        except Unreadable as problem:
+            return FileResult(path, failure=str(problem)) if named or _is_told(problem, path, data) else _SKIPPED
         result = FileResult(path)
         self._keep(plan, seen(os.path.abspath(path), state, data), [], result)
         return result
@@ -131,6 +136,14 @@ class _Gathering:
 
 
 _SKIPPED = FileResult("")  # a file in a folder that is no Python source after all
+
+
+def _is_told(problem: Unreadable, path: str, data: bytes | None) -> bool:
+    """Whether a file of a folder should have been checked. One that has a name of Python's, is no text and has no trace of
+    TileLang is none of ours."""
+    if data is None:
+        return not isinstance(problem, Absent)
+    return path.endswith(notebook.SUFFIX) or may_use_language(data)
 
 
 class _Progress:

@@ -61,13 +61,11 @@ class Fixing:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A file to check. ``name``: what it is called in the result (standard input has one too); ``named``: the user asked for
-    just this file, so that one which cannot be read is a failure; ``text``: what standard input gave."""
+    """A file to check. ``name``: what it is called in the result (standard input has one too); ``text``: what standard input gave."""
 
     number: int
     path: str
     name: str
-    named: bool
     plan: Plan
     size: int = 0
     fixing: Fixing | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from ...releases.storage import write_atomically
 from . import notebook
 from .cache import Seen, seen
 from .edits import apply_edits, choose
-from .files import STDIN, Text, Unreadable, decode, read_bytes
+from .files import STDIN, Text, Unreadable, decode, read_state
 from .given import misfit
 from .plan import Fixing, Job, Plan
 from .result import FileResult
@@ -45,16 +44,14 @@ def check_file(job: Job) -> Checked:
     state, data = None, None
     try:
         if text is None:
-            with contextlib.suppress(OSError):
-                state = os.stat(path)
-            data = read_bytes(path)
+            state, data = read_state(path)
             text = decode(data, path)
         read = _Reader()
         result = check_text(name, text.text, job.plan, read)
         if job.fixing is not None:
             result = _fix(job, text, result, read, job.fixing)
     except Unreadable as problem:
-        return Checked(FileResult(name, failure=str(problem) if job.named else ""))
+        return Checked(FileResult(name, failure=str(problem)))
     if path == STDIN or result.before is not None:
         return Checked(result)
     return Checked(result, seen(os.path.abspath(path), state, data), read.seen(os.path.abspath(path)))
@@ -112,7 +109,7 @@ def _check(source: SourceFile, plan: Plan, read: Any) -> FileResult:
 # -- fixing ---------------------------------------------------------------------------------------------------------
 def _fix(job: Job, text: Text, result: FileResult, read: Any, fixing: Fixing) -> FileResult:
     """Fixes are made until none is left that may be; the file is checked anew after each pass."""
-    name, now, count = job.name, text.text, 0
+    name, now, count, found = job.name, text.text, 0, result
     for _ in range(MAX_PASSES):
         changed, made = _one_pass(name, now, result.diagnostics, fixing.unsafe)
         if not made or changed == now:
@@ -123,12 +120,12 @@ def _fix(job: Job, text: Text, result: FileResult, read: Any, fixing: Fixing) ->
         now, count, result = changed, count + made, after
     if not count:
         return result
-    result.fixed, result.before, result.after = count, text.text, now
     if fixing.write and job.path != STDIN:
         try:
             write_atomically(Path(job.path), text.encode(now))
         except (OSError, UnicodeEncodeError) as error:
-            raise Unreadable(name, f"cannot be written: {getattr(error, 'strerror', None) or error}") from None
+            return replace(found, failure=f"{name}: cannot be written: {getattr(error, 'strerror', None) or error}")
+    result.fixed, result.before, result.after = count, text.text, now
     return result
 
 
@@ -164,9 +161,8 @@ class _Reader:
             state = os.stat(absolute)
             if state.st_size > _MAX_IMPORTED:
                 return None
-            with open(absolute, "rb") as file:
-                data = file.read()
-        except OSError:
+            state, data = read_state(absolute)
+        except (OSError, Unreadable):
             self._read[absolute] = Seen(absolute)
             return None
         self._read[absolute] = seen(absolute, state, data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -22,7 +23,7 @@ def watch(args: argparse.Namespace, run: Callable[[], int]) -> int:
         from watchfiles import watch as changes
     except ModuleNotFoundError:
         raise UsageError("--watch needs the Python package 'watchfiles', which is not installed here. Install it with: pip install 'tilec[watch]'") from None
-    folders = {p if p.is_dir() else p.parent for p in map(Path, args.paths or ["."])}
+    folders = {p if os.path.isdir(p) else p.parent for p in map(Path, args.paths or ["."])}
     missing = [str(f) for f in folders if not f.is_dir()]
     if missing:
         raise UsageError(f"{missing[0]}: no such file or folder")

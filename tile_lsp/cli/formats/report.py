@@ -23,6 +23,7 @@ class Report:
     results: list[FileResult] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     colour: bool = False
+    excluded: int = 0  # files that the configuration leaves out
 
     @cached_property
     def diagnostics(self) -> list[Diagnostic]:
@@ -43,7 +44,8 @@ class Report:
 
     @property
     def files(self) -> list[FileResult]:
-        return [r for r in self.results if not r.failure]
+        """What was checked; one that could not be fixed was."""
+        return [r for r in self.results if not r.failure or r.uses_tilelang]
 
     @property
     def has_findings(self) -> bool:
