@@ -17,6 +17,7 @@ UNDERLINED: dict[str, list[str]] = {
     "atomic-memory-order": ['"relax"'],
     "atomic-return-prev": ["True"],
     "atomic-scalar-only": ["T.atomic_or(Y, f)"],
+    "atomic-scope": ["h[X[bx * 128 + i]]"],
     "atomic-shape": ["T.atomic_add(C, s)"],
     "atomic-store": ["T.atomic_add(Y[0], 1.0)"],
     "atomic-tma-target": ["T.atomic_add(C, s, use_tma=True)"],

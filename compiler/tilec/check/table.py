@@ -215,6 +215,7 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL945", "atomic-store", TILE, "E", "The atomic returns no value."),
     ("TL946", "atomic-dtype", TILE, "E", "No atomic instruction for the type."),
     ("TL947", "atomic-tma-target", TILE, "E", "The target has no TMA reductions."),
+    ("TL948", "atomic-scope", TILE, "E", "An atomic on elements of a fragment that the data chooses."),
     ("TL951", "rng-init", TILE, "E", "A random number is drawn before the generator is set up."),
     ("TL952", "rng-argument", TILE, "E", "No such random generator or distribution."),
 

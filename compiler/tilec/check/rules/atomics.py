@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...ir import dtypes
-from ...ir.buffer import Region
-from ...ir.expr import Unknown
-from ...ir.stmt import TileOp
+from ...ir.buffer import FRAGMENT, Region
+from ...ir.expr import Expr, Load, Unknown, Var, has_unknown, walk
+from ...ir.stmt import Parallel, TileOp
 from ..context import RuleContext
 from ..facts import argument_span, static_ints
 from ..registry import rule
@@ -14,7 +14,7 @@ from .gemm import known, size
 ORDERS = ("relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst")
 
 
-@rule("atomic-memory-order", "atomic-return-prev", "atomic-scalar-only", "atomic-shape", "atomic-dtype")
+@rule("atomic-memory-order", "atomic-return-prev", "atomic-scalar-only", "atomic-shape", "atomic-dtype", "implicit-narrowing")
 def atomics(ctx: RuleContext):
     for place in ctx.facts.ops("atomic"):
         op = place.stmt
@@ -39,7 +39,7 @@ def _check(ctx: RuleContext, op: TileOp, dst: Region, src: Region | None):
                 argument_span(op, "return_prev"),
                 name="atomic-return-prev",
             )
-        return _shapes(ctx, op, src, dst) or _dtype(ctx, op, dst)
+        return _shapes(ctx, op, src, dst) or _dtype(ctx, op, dst) or _narrowing(ctx, op, src, dst)
     if src is not None and kind == "or":
         return ctx.report("T.atomic_or works on single elements, not on tiles", op.span, name="atomic-scalar-only")
     return _dtype(ctx, op, dst)
@@ -92,6 +92,46 @@ def _dtype(ctx: RuleContext, op: TileOp, dst: Region):
             name="atomic-dtype",
         )
     return None
+
+
+def _narrowing(ctx: RuleContext, op: TileOp, src: Region, dst: Region):
+    """A copy converts, and says so by being one; an atomic converts in passing."""
+    if not (known(src.dtype) and known(dst.dtype) and dtypes.is_float(src.dtype) and dtypes.is_int(dst.dtype)):
+        return None
+    return ctx.report(
+        f"the {src.dtype} tile {src.buffer.name} is combined with {dst.buffer.name}, which is {dst.dtype}: the fraction is cut off "
+        f"(copy it to a tile of {dst.dtype} first if that is meant)",
+        op.span,
+        (f"{dst.buffer.name}", dst.buffer.span),
+        name="implicit-narrowing",
+    )
+
+
+@rule("atomic-scope")
+def atomic_scope(ctx: RuleContext):
+    """Elements that the iteration chooses stay in their thread, and nvcc makes plain additions of the atomics; those that
+    data chooses have no layout (TileLang 0.1.15, layout inference)."""
+    for place in ctx.facts.ops("atomic"):
+        op = place.stmt
+        assert isinstance(op, TileOp)
+        dst = op.args["dst"]
+        loops = [p for p in place.parents if isinstance(p, Parallel)]
+        if not isinstance(dst, Region) or dst.buffer.scope != FRAGMENT or ctx.is_blamed(dst.buffer) or not loops:
+            continue
+        if any(has_unknown(index) for index in dst.mins):
+            continue
+        variables = {v for loop in loops for v in loop.vars}
+        if any(_is_looked_up(index, variables) for index in dst.mins):
+            yield ctx.report(
+                f"T.atomic_{op.args['kind']} on the fragment {dst.buffer.name}: registers are private; use a shared or global buffer",
+                argument_span(op, "dst"),
+                (f"{dst.buffer.name}", dst.buffer.span),
+            )
+
+
+def _is_looked_up(index: Expr, variables: set[Var]) -> bool:
+    """Whether an index is read from memory at a place that differs between the iterations."""
+    return any(isinstance(e, Load) and any(x in variables for i in e.indices for x in walk(i)) for e in walk(index))
 
 
 @rule("atomic-tma-target", per_target=True)

@@ -11,6 +11,7 @@ from ...ir.stmt import TileOp
 from ..evaluator import Evaluator
 from ..expressions import scalar_operand
 from ..values import plain, unknown
+from . import stored
 from .elements import to_region
 from .operators import emit, match_regions
 from .registry import Bound, api
@@ -44,6 +45,7 @@ def _whole_tile(ev: Evaluator, b: Bound, kind: str, dst: Region, value: Any, opt
     if not isinstance(value, (int, float, Expr)) or options["return_prev"]:
         ev.builder.emit(TileOp(b.span, "unsupported", {"name": f"T.{b.name}", "dst": dst}))
         return unknown(f"T.{b.name}")
+    _check_narrowing(ev, b, kind, dst, value)
     literal = lift(value, dst.dtype if not isinstance(value, Expr) and dst.dtype != dtypes.UNKNOWN else None)
     emit(ev, b, "atomic", {"src": None, "dst": dst, "kind": kind, "value": cast(literal, dst.dtype), **options})
     return None
@@ -58,11 +60,20 @@ def _check_order(ev: Evaluator, b: Bound, order: Any) -> None:
         ev.problem("atomic-memory-order", f"{order!r} is no memory order; there are {', '.join(_ORDERS)}", b.nodes.get("memory_order") or b.span)
 
 
+_DONE = {"add": "added to", "max": "compared with", "min": "compared with", "store": "stored to"}
+
+
+def _check_narrowing(ev: Evaluator, b: Bound, kind: str, dst: Region, value: Any) -> None:
+    if kind in _DONE and dtypes.is_int(dst.dtype) and b.span is not None:
+        stored.check_narrowing(ev, dst.buffer, value, b.span, _DONE[kind])
+
+
 def _element(ev: Evaluator, b: Bound, kind: str, dst: Any, value: Any, options: dict[str, Any]) -> Any:
     value = plain(scalar_operand(value))
     if not isinstance(value, (int, float, Expr)):
         value = unknown("value")
     dtype = dst.dtype
+    _check_narrowing(ev, b, kind, dst, value)
     literal = lift(value, dtype if not isinstance(value, Expr) and dtype != dtypes.UNKNOWN else None)
     operand = cast(literal, dtype)
     if options["return_prev"] is True:

@@ -58,13 +58,13 @@ def _product(extents: tuple[int, ...]) -> int:
     return total
 
 
-def check_narrowing(ev: Evaluator, buffer: Buffer, value: Any, span: Span) -> None:
+def check_narrowing(ev: Evaluator, buffer: Buffer, value: Any, span: Span, done: str = "stored to") -> None:
     """A float stored to an integer buffer loses its fraction; TileLang warns of it too."""
     if isinstance(value, Expr) and dtypes.is_float(value.dtype):
-        ev.problem("implicit-narrowing", f"a {value.dtype} value is stored to {buffer.name}, which is {buffer.dtype}: the fraction is cut off "
+        ev.problem("implicit-narrowing", f"a {value.dtype} value is {done} {buffer.name}, which is {buffer.dtype}: the fraction is cut off "
                    f"(write T.cast(value, {buffer.dtype!r}) if that is meant)", span)
     elif isinstance(value, float) and value != int(value) if _is_finite(value) else False:
-        ev.problem("implicit-narrowing", f"{value} is stored to {buffer.name}, which is {buffer.dtype}: the fraction is cut off", span)
+        ev.problem("implicit-narrowing", f"{value} is {done} {buffer.name}, which is {buffer.dtype}: the fraction is cut off", span)
 
 
 def _is_finite(value: Any) -> bool:
