@@ -76,10 +76,62 @@ def test_an_ignore_can_be_kept_on_purpose() -> None:
     assert names(GOOD.replace("MARK", "  # tile-lsp: ignore[TL901, unused-ignore]")) == []
 
 
-def apply(text: str) -> str:
+@pytest.mark.parametrize(
+    "comment",
+    ["ignore TL9", "ignore TL901", "ignore: TL901", "ignore=TL901", "ignore(TL901)", "ignore (copy-extents)", "ignore copy-extents because", "ignore tl901: why",
+     "ignore because of TL901", "ignore[TL901", "ignore because", "ignore (it is meant)", "ignore-file TL901", "ignore tile"],
+)  # fmt: skip
+def test_forgotten_brackets(comment: str) -> None:
+    assert names(KERNEL.replace("MARK", f"  # tile-lsp: {comment}")) == []
+
+
+@pytest.mark.parametrize("comment", ["ignore TL603", "ignore: TL603", "ignore(TL603)", "ignore(gemm-shape)", "ignore gemm-shape", "ignore[TL603", "ignore gemm"])
+def test_forgotten_brackets_silence_what_they_name_alone(comment: str) -> None:
+    assert names(KERNEL.replace("MARK", f"  # tile-lsp: {comment}")) == ["copy-extents", "unused-ignore"]
+
+
+@pytest.mark.parametrize("comment", ["ignore[copy-extens]", "ignore(copy-extens)", "ignore copy-extens"])
+def test_names_that_no_rule_has(comment: str) -> None:
+    text = KERNEL.replace("MARK", f"  # tile-lsp: {comment}")
+    told = {name: message for _, name, message in check(text)}
+    assert set(told) == {"copy-extents", "unused-ignore"}
+    assert told["unused-ignore"].startswith("no rule is called copy-extens: the comment silences nothing; did you mean copy-extents")
+    assert apply(text, "unused-ignore", safe=False) == text.replace("extens", "extents")
+    assert names(text.replace("extens", "extents")) == []
+
+
+@pytest.mark.parametrize(
+    ("comment", "meant"),
+    [("ignroe[TL901]", "ignore"), ("ignored", "ignore"), ("ignore-fil[TL901]", "ignore-file"), ("ignore_file", "ignore-file"), ("instanec A=1", "instance"),
+     ("refrence=f", "reference"), ("Input = f", "inputs")],
+)  # fmt: skip
+def test_misspelt_comments(comment: str, meant: str) -> None:
+    text = GOOD.replace("MARK", f"  # tile-lsp: {comment}")
+    ((line, name, message),) = check(text)
+    assert (line, name) == (7, "unused-ignore") and message.endswith(f"it does nothing; did you mean {meant}?")
+    word = comment.split("[")[0].split("=")[0].split()[0]
+    assert apply(text, safe=False) == text.replace(word, meant)
+    assert names(text, Settings(ignore=frozenset(["TL002"]), unused_ignores=True)) == []
+    assert names(text.replace("import", "# tile-lsp: ignore-file[unused-ignore]\nimport", 1)) == []
+
+
+def test_comments_that_are_none_of_ours() -> None:
+    ((_, _, message),) = check(GOOD.replace("MARK", "  # tile-lsp: disable[TL901]"))
+    assert message.startswith("disable is no comment that tile-lsp knows") and "ignore-file" in message
+    assert names(GOOD.replace("MARK", "  # tile-lsp: see the documentation")) == []
+    assert names(GOOD.replace("MARK", "  # tile-lsp: instance A=1")) == []
+
+
+def test_fixes_without_brackets() -> None:
+    assert apply(GOOD.replace("MARK", "  # tile-lsp: ignore TL901 why")) == GOOD.replace("MARK", "")
+    assert apply(KERNEL.replace("MARK", "  # tile-lsp: ignore(gemm-shape, TL901)")) == KERNEL.replace("MARK", "  # tile-lsp: ignore(TL901)")
+
+
+def apply(text: str, rule: str = "", safe: bool = True) -> str:
     analysis = analyse(SourceFile("a.py", text))
-    (found,) = check_analysis(analysis, [find("sm_90a")], manifest.load("latest"), Settings(unused_ignores=True))
-    assert found.fix is not None and found.fix.safe
+    everything = check_analysis(analysis, [find("sm_90a")], manifest.load("latest"), Settings(unused_ignores=True))
+    (found,) = (d for d in everything if rule in ("", d.name))
+    assert found.fix is not None and found.fix.safe == safe
     (edit,) = found.fix.edits
     lines = [*text.splitlines(keepends=True), ""]
     start = sum(map(len, lines[: edit.span.line - 1])) + edit.span.column - 1

@@ -264,6 +264,29 @@ def test_what_makes_no_sense_is_told_in_a_line(capsys, arguments: list[str], wor
     assert err.startswith("tile-lsp: ") and len(err.splitlines()) == 1 and word in err
 
 
+def test_strange_options_are_told_with_the_command(capsys) -> None:
+    assert run(capsys, "--nope")[2] == "tile-lsp: check: unrecognized arguments: --nope (tile-lsp check --help tells the options)\n"
+    assert main(["--nope"]) == 2
+    assert capsys.readouterr().err == "tile-lsp: unrecognized arguments: --nope (tile-lsp --help tells the options)\n"
+    assert run(capsys, "--jobs", "x")[2].startswith("tile-lsp: check: argument --jobs: ")
+
+
+@pytest.mark.parametrize(("name", "meant"), [("sm90", "sm_90a"), ("90a", "sm_90a"), ("sm-80", "sm_80"), ("sm_100b", "sm_100a"), ("hoper", ""), ("cp", "cpu")])
+def test_targets_that_were_meant(capsys, name: str, meant: str) -> None:
+    code, _, err = run(capsys, "--target", name)
+    assert code == 2 and "known: cpu, sm_75" in err
+    assert f"unknown target {name!r}; " + (f"did you mean {meant}? " if meant else "known") in err
+
+
+def test_instances_of_no_kernel_are_told_once(folder: Path, capsys) -> None:
+    for name in ("one", "two", "three"):
+        (folder / f"{name}.py").write_text(GOOD.replace("def main", f"def {name}"))
+    assert run(capsys, "--instance", "main(1)")[2] == (
+        "tile-lsp: --instance: 'main(1)' does not reach a kernel of these files (kernels: one, three, two)\n"
+    )
+    assert run(capsys, "--instance", "main(1)", "one.py")[2] == "tile-lsp: --instance: 'main(1)' does not reach a kernel of this file (kernels: one)\n"
+
+
 # -- what is found in folders and cannot be read ------------------------------------------------------------------------
 def test_pipes_and_sockets_are_no_files(folder: Path, capsys) -> None:
     (folder / "a.py").write_text("import helper\n" + BAD)

@@ -107,7 +107,9 @@ def test_excluded_files(folder: Path, capsys) -> None:
     (folder / "gen").mkdir()
     (folder / "gen" / "k.py").write_text(BAD)
     (folder / "tile-lsp.toml").write_text('exclude = ["gen"]\n')
-    assert check(capsys)[1] == "No Python files in this folder.\n"
+    for arguments in ((), (".",), ("--force-exclude", "gen/k.py")):
+        code, out, _ = check(capsys, *arguments)
+        assert code == 0 and out.startswith("Nothing to check in ") and out.endswith(": the configuration excludes 1 file.\n")
     assert check(capsys, "gen")[0] == check(capsys, "gen/k.py")[0] == 1, "the user names it"
     assert check(capsys, "--force-exclude", "gen/k.py")[0] == check(capsys, "--force-exclude", "gen")[0] == 0
 

@@ -12,6 +12,7 @@ from .formats import DOCUMENTS, FORMATS, render
 from .formats.report import Report, count, fixable, output, severities, statistics, wants_colour
 from .main import EXIT_FAILED, EXIT_FINDINGS, EXIT_OK, UsageError
 
+_SHOWN = 10  # kernels that a message names
 _SELECTORS = "codes, beginnings of codes, names or families, with commas"
 
 
@@ -102,7 +103,24 @@ def _refuse_instances(args: argparse.Namespace, report: Report) -> None:
         raise UsageError("--instance: " + "; ".join(wrong))
     errors = [r.instance_errors for r in report.results if r.kernels]
     if args.instance and errors and all(errors):
-        raise UsageError("--instance: " + "; ".join(dict.fromkeys(e for one in errors for e in one)))
+        raise UsageError("--instance: " + "; ".join(_together([e for one in errors for e in one])))
+
+
+def _together(errors: list[str]) -> list[str]:
+    """Each sentence once: what no file has a kernel for, with the kernels of all of them."""
+    from tilec.evaluate.instances import NOT_REACHED
+
+    kernels: dict[str, list[str]] = {}
+    for error in errors:
+        call, mark, known = error.partition(NOT_REACHED)
+        kernels.setdefault(call, []).extend(known.removesuffix(")").split(", ") if mark else ())
+    told = []
+    reached = NOT_REACHED if len(errors) == len(kernels) else NOT_REACHED.replace("this file", "these files")
+    for call, found in kernels.items():
+        all_known = list(dict.fromkeys(found))
+        more = f" and {count(len(all_known) - _SHOWN, 'other')}" if len(all_known) > _SHOWN else ""
+        told.append(f"{call}{reached}{', '.join(all_known[:_SHOWN])}{more})" if all_known else call)
+    return told
 
 
 def _show(args: argparse.Namespace, report: Report) -> None:
@@ -162,10 +180,14 @@ def _show_diff(report: Report) -> int:
 
 def _last_line(args: argparse.Namespace, report: Report) -> str:
     """One line about the whole run."""
-    where = ", ".join(args.paths) or "this folder"
+    where = ", ".join("this folder" if p in (".", "./") else p for p in args.paths) or "this folder"
     files = report.files
+    if not files and report.failures:
+        return "Nothing was checked."
+    if not files and report.excluded:
+        return f"Nothing to check in {where}: the configuration excludes {count(report.excluded, 'file')}."
     if not files:
-        return f"No Python files in {where}." if not report.failures else "Nothing was checked."
+        return f"No Python files in {where}."
     fixed = sum(r.fixed for r in files)
     done = f"Fixed {count(fixed, 'fault')} in {count(sum(bool(r.fixed) for r in files), 'file')}. " if fixed else ""
     if not report.versions and not report.diagnostics:

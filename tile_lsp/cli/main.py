@@ -69,7 +69,10 @@ def _dispatch(arguments: list[str]) -> int:
     gc.freeze()
     gc.set_threshold(400_000, 20, 20)  # a syntax tree is tens of thousands of objects and no garbage
     gc.enable()
-    options = parser.parse_args(arguments)
+    options, strange = parser.parse_known_args(arguments)
+    if strange:
+        own = f"{name}: " if name else ""
+        raise UsageError(f"{own}unrecognized arguments: {' '.join(strange)} (tile-lsp {f'{name} ' if name else ''}--help tells the options)")
     if not hasattr(options, "execute"):
         parser.print_help()
         return EXIT_OK
@@ -87,7 +90,9 @@ class _Parser(argparse.ArgumentParser):
     """Options that make no sense are told in one paragraph, like everything else."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self.prog.removeprefix('tile-lsp ')}: {message} ({self.prog} --help tells the options)")
+        own = self.prog.removeprefix("tile-lsp").strip()
+        own = f"{own}: " if own else ""
+        raise UsageError(f"{own}{message} ({self.prog} --help tells the options)")
 
 
 def _parser(only: str | None) -> argparse.ArgumentParser:

@@ -22,7 +22,7 @@ from .own_targets import elsewhere, own_targets
 from .pass_configs import check_pass_configs
 from .registry import BY_NAME, program_rules
 from .settings import OFF, Settings
-from .suppress import ignores, suppressed, unused
+from .suppress import ignores, misspelt, suppressed, unused
 from .untaken import used_elsewhere
 
 # Faults that say a kernel was not written for a chip. Where the user names no target, they rule the chip out instead.
@@ -258,7 +258,8 @@ def check_analysis(
     idle = unused(found, analysis.source, settings) if judge_ignores else []
     if len(known) < len(analysis.kernels):
         idle = [d for d in idle if any(k.first_line <= d.span.line <= k.span.end_line for k in known)]
-    return _ordered([*suppressed(found, analysis.source), *idle])
+    strange = misspelt(analysis.source, settings) if settings.unused_ignores else []
+    return _ordered([*suppressed(found, analysis.source), *idle, *strange])
 
 
 def _in_refused_kernel(d: Diagnostic, analysis: Any) -> bool:

@@ -11,7 +11,7 @@ PYTHON, DTYPE, CAPACITY, LAYOUT, PERFORMANCE = "python", "dtype", "capacity", "l
 
 RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL001", "syntax-error", GENERAL, "E", "The file is not valid Python."),
-    ("TL002", "unused-ignore", GENERAL, "W", "An ignore comment that silences nothing."),
+    ("TL002", "unused-ignore", GENERAL, "W", "An ignore comment that silences nothing, or a misspelt comment to this tool."),
 
     ("TL101", "unknown-attribute", API, "E", "tilelang.language exports no such name."),
     ("TL102", "removed-api", API, "E", "The name was exported by an older TileLang only."),

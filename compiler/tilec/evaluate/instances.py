@@ -15,6 +15,7 @@ from .scope import Scope
 from .surroundings import Surroundings
 from .values import Function, HostTensor, Native, Partial, dtype_name, is_unknown, unknown
 
+NOT_REACHED = " does not reach a kernel of this file (kernels: "
 MAX_CALL_INSTANCES = 12
 MAX_CONFIG_INSTANCES = 4
 
@@ -165,7 +166,7 @@ def from_expression(ev: Evaluator, scope: Scope, recorder: Recorder, text: str, 
     made = _made(recorder, before)
     if not made:
         known = ", ".join(sorted({d.qualname for d in recorder.definitions.values()})) or "none"
-        raise InstanceError(f"{text!r} does not reach a kernel of this file (kernels: {known})")
+        raise InstanceError(f"{text!r}{NOT_REACHED}{known})")
     for instance in made:
         instance.text = text.strip() if len(made) == 1 else instance.text
     return made

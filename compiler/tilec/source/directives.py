@@ -4,12 +4,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_DIRECTIVE = re.compile(r"#\s*tile-lsp:\s*(?P<kind>[A-Za-z-]+)\s*(?P<rest>[=\[( ].*)?$")
+_DIRECTIVE = re.compile(r"#\s*tile-lsp:\s*(?P<kind>[A-Za-z_-]+)\s*(?P<rest>[=:\[( ].*)?$")
+KINDS = ("instance", "ignore", "ignore-file", "reference", "inputs")
 
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """``kind``: ``instance``, ``ignore``, ``ignore-file``, ``reference``, ``inputs`` ...; ``text``: what follows it."""
+    """``kind``: one of :data:`KINDS`, or what was written instead; ``text``: what follows it."""
 
     kind: str
     text: str
@@ -29,6 +30,6 @@ def find_directives(text: str) -> list[Directive]:
         match = _DIRECTIVE.search(line)
         if match is None or line[:match.start()].count('"') % 2 or line[:match.start()].count("'") % 2:
             continue  # inside a string
-        rest = (match.group("rest") or "").strip().lstrip("=").strip()
+        rest = (match.group("rest") or "").strip().lstrip("=:").strip()
         found.append(Directive(match.group("kind"), rest, number, match.start() + 1, len(line) + 1))
     return found

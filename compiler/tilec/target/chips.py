@@ -55,6 +55,16 @@ _ALIASES = {"llvm": "cpu", "c": "cpu", "hopper": "sm_90a", "ampere": "sm_80", "b
             "sm_103": "sm_103a", "sm_120": "sm_120a"}
 
 
+def _near(key: str) -> str:
+    """What an unknown name may have meant: ``sm90`` and ``90`` are the chip with all it can."""
+    import difflib
+    import re
+
+    number = re.search(r"\d+", key)
+    fitting = [t for t in TARGETS if number and re.fullmatch(rf"sm_{number.group()}a?", t)]
+    return fitting[-1] if fitting else next(iter(difflib.get_close_matches(key, TARGETS, n=1)), "")
+
+
 def find(name: str) -> Target:
     """A target by name, alias or ``cuda -arch=sm_90a``. Raises ValueError naming the known ones."""
     key = name.strip().lower().replace("compute_", "sm_")
@@ -62,5 +72,6 @@ def find(name: str) -> Target:
         key = key.split("-arch", 1)[1].lstrip("= ").split()[0]
     key = _ALIASES.get(key, key)
     if key not in TARGETS:
-        raise ValueError(f"unknown target {name!r}; known: {', '.join(TARGETS)}")
+        near = _near(key)
+        raise ValueError(f"unknown target {name!r}; {f'did you mean {near}? ' if near else ''}known: {', '.join(TARGETS)}")
     return TARGETS[key]

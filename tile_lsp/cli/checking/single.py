@@ -9,6 +9,7 @@ from typing import Any
 
 from tilec.check.checker import check_analysis
 from tilec.check.diagnostic import Diagnostic
+from tilec.check.suppress import selectors
 from tilec.evaluate import analyse, instantiate
 from tilec.source.file import SourceFile
 from tilec.source.shared import shared_source
@@ -76,7 +77,7 @@ def _source(name: str, text: str) -> SourceFile:
 
 def _check(source: SourceFile, plan: Plan, read: Any) -> FileResult:
     result = FileResult(source.path)
-    if any(d.kind == "ignore-file" and not d.text.startswith("[") for d in source.directives):
+    if any(d.kind == "ignore-file" and not d.text.startswith("[") and not selectors(d) for d in source.directives):
         return result
     analysis = analyse(source, instances=plan.instances, config_instances=plan.config_instances, read=read)
     if analysis.scope is None:
