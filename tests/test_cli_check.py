@@ -214,9 +214,20 @@ def test_rule(capsys) -> None:
 def test_doctor(capsys) -> None:
     assert main(["doctor", "--output-format", "json"]) == 0
     subjects = {f["subject"] for f in json.loads(capsys.readouterr().out)}
-    assert {"tile-lsp", "TileLang", "nvcc", "GPU"} <= subjects
+    assert {"tile-lsp", "TileLang", "nvcc", "cuobjdump", "GPU"} <= subjects
     assert main(["doctor", "/no/such/folder"]) == 2
     assert "no such file or folder" in capsys.readouterr().err
+
+
+def test_doctor_tells_whether_machine_code_can_be_shown(monkeypatch) -> None:
+    from tilec.build import nvcc
+
+    from tile_lsp.cli.doctor import MISSING, OK, _disassembler
+
+    monkeypatch.setattr(nvcc, "_find_tool", lambda name: None)
+    assert (_disassembler().state, "--stage sass" in _disassembler().text) == (MISSING, True)
+    monkeypatch.setattr(nvcc, "_find_tool", lambda name: "/cuda/bin/nvdisasm" if name == "nvdisasm" else None)
+    assert (_disassembler().state, _disassembler().text.split(":")[0]) == (OK, "/cuda/bin/nvdisasm")
 
 
 EAGER = """import tilelang

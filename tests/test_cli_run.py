@@ -90,3 +90,53 @@ def test_what_cannot_be_run(arguments, said):
 def test_references_that_fail(reference, options, said, tmp_path):
     path = kernel(tmp_path, "x[i, j]", "\n\n" + reference)
     assert said in one_paragraph(run(path, "--target", "cpu", *options))
+
+
+EAGER = '''import tilelang
+import tilelang.language as T
+
+
+# tile-lsp: instance INSTANCE
+@tilelang.jit
+def mm(A, B):
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), "float16")
+    B: T.Tensor((K, N), "float16")
+    C = T.empty((M, N), "float16")
+    with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 64), threads=128) as (bx, by):
+        a = T.alloc_shared((64, 32), "float16")
+        b = T.alloc_shared((32, 64), "float16")
+        c = T.alloc_fragment((64, 64), "float32")
+        T.clear(c)
+        for k in T.Pipelined(T.ceildiv(K, 32), num_stages=2):
+            T.copy(A[by * 64, k * 32], a)
+            T.copy(B[k * 32, bx * 64], b)
+            T.gemm(a, b, c)
+        T.copy(c, C[by * 64, bx * 64])
+    return C
+'''
+FITS = 'A=tensor((128, 64), "float16") B=tensor((64, 128), "float16")'
+
+
+@pytest.mark.parametrize("instance, said", [
+    (FITS.replace("(64, 128)", "(96, 128)"), "K is 64 by A.shape[1] but 96 by B.shape[0]"),
+    (FITS.replace('8), "float16"', '8), "bfloat16"'), "B is float16 in the kernel, but is given as bfloat16"),
+    (FITS.replace("(64, 128)", "(64,)"), "B has 2 dimensions in the kernel, but is given 1"),
+])
+def test_tensors_of_an_instance_that_do_not_fit_each_other(instance, said, tmp_path):
+    path = tmp_path / "kernel.py"
+    path.write_text(EAGER.replace("INSTANCE", instance), encoding="utf-8")
+    assert said in one_paragraph(run(str(path), "--target", "cpu"))
+    check = [sys.executable, "-m", "tile_lsp", "check", "--no-cache"]
+    assert said in one_paragraph(subprocess.run([*check, str(path)], capture_output=True, text=True, check=False))
+    path.write_text(EAGER.replace("INSTANCE", FITS), encoding="utf-8")
+    call = f"mm({instance.replace(' B=', ', B=')})"
+    assert said in one_paragraph(run(str(path), "--target", "cpu", "--instance", call))
+    assert said in one_paragraph(subprocess.run([*check, str(path), "--instance", call], capture_output=True, text=True, check=False))
+    assert subprocess.run([*check, str(path)], capture_output=True, text=True, check=False).returncode == 0
+
+
+def test_numbers_for_tensors_are_refused_as_check_does(tmp_path):
+    path = tmp_path / "kernel.py"
+    path.write_text(EAGER.replace("INSTANCE", FITS), encoding="utf-8")
+    assert "A of mm is a tensor; write A=tensor(" in one_paragraph(run(str(path), "--target", "cpu", "--instance", "mm(1, 2)"))

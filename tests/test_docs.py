@@ -63,3 +63,16 @@ def test_what_tilelang_printed_is_what_was_published():
 def test_the_ci_example_is_the_one_of_the_page():
     page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
     assert (ROOT / "editors" / "ci" / "tile-lsp.yml").read_text(encoding="utf-8") in page
+
+
+def test_the_readme_shows_the_whole_output_of_its_example(capsys, monkeypatch):
+    from tile_lsp.cli.main import main
+
+    monkeypatch.chdir(ROOT)
+    assert main(["check", "examples/broken/gemm_shapes.py", "--no-cache"]) == 1
+    assert capsys.readouterr().out.strip() in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_all_pages_name_one_revision_for_pre_commit():
+    revisions = {line.strip() for page in (ROOT / "docs").glob("*.md") for line in page.read_text(encoding="utf-8").splitlines() if line.strip().startswith("rev: ")}
+    assert revisions == {"rev: main"}  # no release is tagged yet

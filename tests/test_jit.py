@@ -241,3 +241,62 @@ def test_a_function_called_inside_a_kernel_makes_a_macro():
 
     given = torch.arange(8.0)
     assert torch.equal(shift(8, 3)(given), given + 3)
+
+
+# -- a caller's mistakes, in a caller's words ------------------------------------------------------------------------
+def test_two_tensors_that_disagree_on_a_size_are_both_named():
+    with pytest.raises(ArgumentError, match=r"^add: N is 64 by A\.shape\[0\] but 10 by B\.shape\[0\]$"):
+        add(torch.zeros(64), torch.zeros(10))
+
+
+@pytest.mark.parametrize("call, error, message", [
+    (lambda: add(torch.zeros(64).numpy(), torch.zeros(64)), ArgumentError, r"Expect arg\[0\] \(A\) to be a tensor, but it is ndarray; pass torch\.from_numpy\(A\)"),
+    (lambda: add(torch.zeros(64), [1.0] * 64), ArgumentError, r"Expect arg\[1\] \(B\) to be a tensor, but it is list; pass torch\.tensor\(B\)"),
+    (lambda: add(torch.zeros(64), torch.zeros(64), torch.zeros(64)), ArgumentError, r"Expect arg\[2\] \(block\) to be a number.*the kernel's tensors are A, B$"),
+    (lambda: add(torch.zeros(64), torch.zeros(64), 64, 1), TypeError, r"add: too many positional arguments; its parameters: A, B, block"),
+    (lambda: matmul(torch.zeros(64, 64), 64, 64), ArgumentError, r"Expect arg\[0\] \(M\) to be a number.*the tensors go to the kernel that the call makes"),
+    (lambda: matmul("M", 64, 64), CompileError, r"the arguments of the call do not tell it"),
+    (lambda: autotune(add, configs=[3]), TypeError, r"configs holds 3, which is no configuration; write one dict"),
+    (lambda: autotune(add, configs=[]), ValueError, r"configs is empty"),
+    (lambda: autotune(add, configs={"block": 64}), TypeError, r"not a list of configurations"),
+    (lambda: autotune(add, configs=lambda A, B: [3])(torch.zeros(64), torch.zeros(64)), TypeError, r"configs holds 3"),
+])
+def test_mistakes_of_a_caller(call, error, message):
+    with pytest.raises(error, match=message) as caught:
+        call()
+    assert "give an instance" not in str(caught.value)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_kernel_without_a_gpu_says_what_torch_lacks():
+    from tilec.build.launch import LaunchError
+
+    with pytest.raises(LaunchError, match=r"torch .* can use no NVIDIA GPU here \(.*\); target='cpu'"):
+        jit(add.func, target="cuda")(torch.zeros(64), torch.zeros(64))
+
+
+def test_a_misspelt_pass_configuration_is_told():
+    import warnings
+
+    with pytest.warns(UserWarning, match="no 'tl.disable_tma_lowr', which is ignored; did you mean 'tl.disable_tma_lower'"):
+        compile(matmul.get_tir(64, 64, 64), target="llvm", pass_configs={"tl.disable_tma_lowr": True})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compile(matmul.get_tir(64, 64, 64), target="llvm", pass_configs={"tl.disable_tma_lower": True, "tir.disable_vectorize": True, "tl.of_another_release": 1})
+
+
+def test_names_of_pass_configurations_of_all_releases_are_known():
+    from tilec.served.passes import PassConfigKey
+    from tilec.transform.configs import misspelt
+
+    from tile_lsp.releases import manifest
+
+    for version in manifest.versions():
+        for name, text in manifest.load(version).pass_config_keys.items():
+            assert misspelt([text, getattr(PassConfigKey, name)]) == []
+
+
+def test_the_source_for_the_cpu_is_printed_without_warnings():
+    script = "import tilec, test_jit; source = test_jit.add.compile(test_jit.torch.zeros(64), test_jit.torch.zeros(64)).get_kernel_source(); assert 'add' in source"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], cwd=HERE, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr

@@ -123,6 +123,7 @@ def _exact_op(op: str) -> Any:
         ir.op._ffi_api.RegisterOp(name, f"{op} of floats")
         ir.register_op_attr(name, "TCallEffectKind", 1)  # pure
         ir.register_op_attr(name, "TVectorizable", True)
+        ir.register_op_attr(name, "TScriptPrinterName", name)  # else the printer warns
         ir.register_op_attr(name, "default.FLowerIntrinsic", lambda call: made(call.args[0], call.args[1]))
         _EXACT_OPS[op] = ir.Op.get(name)
     return _EXACT_OPS[op]

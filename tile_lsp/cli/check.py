@@ -80,7 +80,10 @@ def run(args: argparse.Namespace) -> int:
         return _show_diff(report)
     _show(args, report)
     _tell_failures(report)
-    if report.failures:
+    wrong = [f"{r.path}: the comment's instance {w}" for r in report.results for w in r.wrong_directives]
+    for text in wrong:
+        print(f"tile-lsp: {text}", file=sys.stderr)
+    if report.failures or wrong:
         return EXIT_FAILED
     return EXIT_FINDINGS if report.has_findings and not args.exit_zero else EXIT_OK
 

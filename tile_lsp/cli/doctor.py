@@ -63,6 +63,7 @@ def examine(path: Path) -> list[Finding]:
         _extra("run", "torch", "torch", "running kernels"),
         _nvcc(),
         _nvrtc(),
+        _disassembler(),
         _gpu(),
         _editors(),
     ]
@@ -162,6 +163,15 @@ def _nvrtc() -> Finding:
     if library is None:
         return Finding("NVRTC", MISSING, "not found: nvcc compiles instead, in twice the time", "it comes with torch's CUDA packages and with the toolkit")
     return Finding("NVRTC", OK, f"{library.version}, {library.path}")
+
+
+def _disassembler() -> Finding:
+    from tilec.build.nvcc import disassembler
+
+    found = disassembler()
+    if found is None:
+        return Finding("cuobjdump", MISSING, "neither it nor nvdisasm is found: no --stage sass", "packages cuda-cuobjdump and cuda-nvdisasm of the CUDA toolkit")
+    return Finding("cuobjdump", OK, f"{found}: machine code (--stage sass)")
 
 
 def _gpu() -> Finding:

@@ -13,6 +13,7 @@ from tilec.source.span import Span
 from tilec.target import chips
 
 from ..releases import manifest
+from .given import misfit
 from .lowered import RESOURCES
 from .thread_roles import thread_roles
 
@@ -49,7 +50,11 @@ def find_program(path: str, text: str, kernel: str = "", instance: str = "") -> 
     chosen = next((i for i in definition.instances if i.text == instance), definition.instances[0] if definition.instances else None)
     if chosen is None:
         raise Refused(f"{path}: no arguments are known for {definition.name}; give some with --instance '{definition.name}(...)'")
-    return Found(analysis, definition, chosen, instantiate(analysis, definition, chosen))
+    program = instantiate(analysis, definition, chosen)
+    wrong = misfit(definition, chosen, program) if chosen.origin in ("command", "directive") else []
+    if wrong:
+        raise Refused(f"{path}: {wrong[0]}")
+    return Found(analysis, definition, chosen, program)
 
 
 def _kernel(path: str, analysis: Any, name: str) -> Any:

@@ -209,6 +209,11 @@ def _find_tool(name: str) -> str | None:
     return next((str(folder / name) for folder in folders if (folder / name).is_file()), None)
 
 
+def disassembler() -> str | None:
+    """The program that shows machine code (``--stage sass``), None if the toolkit has none here."""
+    return _find_tool("cuobjdump") or _find_tool("nvdisasm")
+
+
 def disassemble(cubin: bytes) -> str:
     """SASS of a cubin. Raises ToolkitError."""
     cuobjdump, nvdisasm = _find_tool("cuobjdump"), _find_tool("nvdisasm")

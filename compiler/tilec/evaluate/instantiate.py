@@ -19,7 +19,7 @@ from .scope import Scope
 from .sizes import with_sizes
 from .tile.builder import Builder
 from .tile.launch import finish
-from .tile.signature import make_parameter, occurs_plainly, symbols_of
+from .tile.signature import make_parameter, occurs_plainly, solve, symbols_of
 from .values import Function, HostTensor, Module, Native, TensorType, dtype_name, is_unknown, unknown
 from .workspace import Workspace
 
@@ -231,8 +231,12 @@ def _trace_eager(ev: Evaluator, kernel: KernelDefinition, instance: KernelInstan
     constants = {k: v for k, v in instance.kwargs.items() if k not in kernel.parameters}
     builder = _trace_eager_once(ev, kernel, instance, constants, is_probe=True)
     if builder.solved:
+        conflicts = builder.attrs.get("size_conflicts")
         ev.problems.clear()
         builder = _trace_eager_once(ev, kernel, instance, {**builder.solved, **constants})
+        if conflicts:  # now that the T.const values are numbers, all that is left to say is that an extent is another
+            builder.attrs.pop("misfits", None)
+            builder.attrs["size_conflicts"] = conflicts
     _take(ev, builder, program)
     _check_eager(ev, kernel, instance, builder, program)
 
@@ -273,10 +277,8 @@ def _declare_annotated(ev: Evaluator, function: Function, scope: Scope, values: 
         if dtype_name(annotation) == "handle" or (isinstance(annotation, TensorType) and annotation.kind == "ptr"):
             scope.names[argument.arg] = make_parameter(ev, argument.arg, annotation, argument)
         elif isinstance(annotation, TensorType) and annotation.shape is not None:
-            from .tile.signature import _solve
-
             if isinstance(values.get(argument.arg), HostTensor):
-                _solve(ev, annotation, values[argument.arg])
+                solve(ev, argument.arg, annotation, values[argument.arg])
             scope.names[argument.arg] = make_parameter(ev, argument.arg, annotation, argument)
 
 

@@ -44,6 +44,20 @@ class AutotuneResult:
         return self.kernel.get_kernel_source()
 
 
+def listed(configs: Any, kinds: tuple[type, ...]) -> list[Any]:
+    """The configurations. Raises TypeError for what is none, ValueError if there is none."""
+    example = "write one dict of arguments each, as in configs=[{'block_M': 128}]"
+    if isinstance(configs, (str, dict)) or not isinstance(configs, Iterable):
+        raise TypeError(f"autotune: configs is {configs!r}, not a list of configurations; {example}")
+    found = list(configs)
+    wrong = [c for c in found if not isinstance(c, kinds)]
+    if wrong:
+        raise TypeError(f"autotune: configs holds {wrong[0]!r}, which is no configuration; {example}")
+    if not found:
+        raise ValueError(f"autotune: configs is empty; {example}, or leave configs out for the usual tiles")
+    return found
+
+
 class AutoTuner:
     """Compiles every configuration (machine code in parallel), drops those that are wrong or cannot be compiled, measures the rest.
 
@@ -52,7 +66,7 @@ class AutoTuner:
 
     def __init__(self, make: Callable[..., Any], configs: Iterable[Any]):
         self._make = make
-        self._configs = [dict(c) if isinstance(c, dict) else c for c in configs]
+        self._configs = [dict(c) if isinstance(c, dict) else c for c in listed(configs, (dict, tuple, list))]
         self._compile: dict[str, Any] = {}
         self._profile: dict[str, Any] = {}
 
@@ -139,7 +153,7 @@ class TunedFunction:
     def __init__(self, function: Any, configs: Any, profile: dict[str, Any], top: int | None = None):
         functools.update_wrapper(self, function)
         self.function = function if isinstance(function, JITFunction) else JITFunction(function, {})
-        self._configs = configs
+        self._configs = configs if configs is None or callable(configs) else listed(configs, (dict,))
         self._profile = profile
         self._top = 1 if configs is None and top is None else top
         self._best: dict[Any, AutotuneResult] = {}
@@ -160,7 +174,7 @@ class TunedFunction:
 
     def _candidates(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         if self._configs is not None:
-            return list(self._configs(*args, **kwargs) if callable(self._configs) else self._configs)
+            return listed(self._configs(*args, **kwargs) if callable(self._configs) else self._configs, (dict,))
         from .candidates import configurations, meaning
 
         signature = inspect.signature(self.function.func)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .errors import CompileError
+from .given import bound_arguments, refuse_arrays, refuse_tensors
 from .kernel import JITKernel
 from .targets import resolve
 from .trace import PrimFunc, eager_program, is_lazy
@@ -79,10 +80,19 @@ class JITFunction:
 
     def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JITKernel:
         options = self.options
-        if not self.lazy:
+        bound = bound_arguments(self.func, args, kwargs, self.lazy)
+        tensors: list[str] | None = None  # the parameters that are tensors, once they are known
+        try:
+            if self.lazy:
+                tensors = []
+                return compile(self.get_tir(*args, **kwargs), **options)
             program = eager_program(self.func, args, kwargs, {})
+            tensors = [p.name for p in program.params if p not in program.outputs]
+            refuse_arrays(self.func.__name__, bound, tensors)
             return JITKernel(program, resolve(options.get("target")), pass_configs=options.get("pass_configs"), verbose=bool(options.get("verbose")))
-        return compile(self.get_tir(*args, **kwargs), **options)
+        except CompileError as error:
+            refuse_tensors(self.func.__name__, bound, tensors, self.lazy, error)
+            raise
 
     def get_tir(self, *args: Any, **kwargs: Any) -> PrimFunc:
         """The prim_func for these arguments."""

@@ -1,6 +1,7 @@
 """A compiled kernel as a function of torch tensors."""
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from ..ir.program import TileProgram
 from ..pipeline import Artifact, compile_program
 from ..runtime.looks import Checked, Recent
 from ..target.chips import Target
+from ..transform.configs import misspelt
 from ..transform.errors import LoweringError
 from .errors import CompileError, with_place
 from .trace import refuse_faulty
@@ -35,6 +37,8 @@ class JITKernel:
 
             prim_func, program, target = program, _with_outputs(program.program, out_idx), resolve(target)
         refuse_faulty(program, target)
+        for told in misspelt(pass_configs or ()):
+            warnings.warn(told, stacklevel=4)
         if pass_configs and "pass_configs" not in program.attrs:
             program = replace(program, attrs={**program.attrs, "pass_configs": dict(pass_configs)})
         self.program, self.target = program, target

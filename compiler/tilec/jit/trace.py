@@ -130,7 +130,13 @@ def eager_program(function: types.FunctionType, args: tuple[Any, ...], kwargs: d
     """The program of an eager kernel for the arguments of one call."""
     traced = traced_function(function, to_value, "eager")
     traced.jit.update(options)
-    return _trace(traced, "eager", [_described(to_value(a)) for a in args], {k: _described(to_value(v)) for k, v in kwargs.items()})
+    program = _trace(traced, "eager", [_described(to_value(a)) for a in args], {k: _described(to_value(v)) for k, v in kwargs.items()})
+    conflicts = program.attrs.get("size_conflicts")
+    if conflicts:
+        from ..emit.arguments import ArgumentError
+
+        raise ArgumentError(f"{program.name}: {'; '.join(conflicts)}")
+    return program
 
 
 def _described(value: Any) -> Any:

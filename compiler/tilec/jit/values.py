@@ -116,7 +116,7 @@ def _foreign(obj: Any) -> Any:
         return Module(obj.__name__)
     if isinstance(obj, types.ModuleType):
         return Module(obj.__name__) if obj.__name__ in _MODELLED else HostObject(obj, BRIDGE)
-    if obj in (int, float, bool):
+    if any(obj is t for t in (int, float, bool)):  # an array has no single truth of ==
         return _builtin(obj.__name__)
     if isinstance(obj, types.FunctionType) and hasattr(obj, "__tilec_api__"):
         return obj.__tilec_api__

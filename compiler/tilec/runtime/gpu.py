@@ -69,8 +69,12 @@ class GpuKernel:
     def __init__(self, artifact: Any):
         import torch
 
-        torch.cuda.init()
-        torch.zeros(1, device="cuda")  # makes the primary context of the device current
+        try:
+            torch.cuda.init()
+            torch.zeros(1, device="cuda")  # makes the primary context of the device current
+        except (AssertionError, RuntimeError) as error:  # AssertionError: torch was built without CUDA
+            first = str(error).strip().splitlines()[0].rstrip(".")
+            raise LaunchError(f"torch {torch.__version__} can use no NVIDIA GPU here ({first}); target='cpu' compiles the kernel for the CPU") from error
         self._torch = torch
         self._artifact = artifact
         self._plan = plan_arguments(artifact.program)

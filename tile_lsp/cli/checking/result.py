@@ -26,6 +26,7 @@ class FileResult:
     gaps: list[tuple[str, str]] = field(default_factory=list)  # kernels that are not wholly known, and why (with coverage only)
     instance_errors: list[str] = field(default_factory=list)  # calls of the command line that reach no kernel of the file
     wrong_instances: list[str] = field(default_factory=list)  # those that reach one and do not fit its parameters
+    wrong_directives: list[str] = field(default_factory=list)  # and those of "# tile-lsp: instance" comments
     failure: str = ""
     fixed: int = 0
     before: str | None = None  # the text that fixes changed, None if they changed nothing
@@ -50,6 +51,7 @@ def pack(result: FileResult) -> Packed:
         "gaps": result.gaps,
         "instance_errors": result.instance_errors,
         "wrong_instances": result.wrong_instances,
+        "wrong_directives": result.wrong_directives,
         "failure": result.failure,
         "fixed": result.fixed,
         "before": result.before,
@@ -71,6 +73,7 @@ def unpack(path: str, packed: Packed) -> FileResult:
         [(kernel, reason) for kernel, reason in packed["gaps"]],
         packed["instance_errors"],
         packed["wrong_instances"],
+        packed["wrong_directives"],
         packed["failure"],
         packed["fixed"],
         packed["before"],

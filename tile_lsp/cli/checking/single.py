@@ -16,13 +16,13 @@ from tilec.source.shared import shared_source
 from tilec.target import chips
 
 from ...ide.document import MAX_CHARACTERS, Document
+from ...ide.given import misfit
 from ...releases import discover, manifest
 from ...releases.storage import write_atomically
 from . import notebook
 from .cache import Seen, seen
 from .edits import apply_edits, choose
 from .files import STDIN, Text, Unreadable, decode, read_state
-from .given import misfit
 from .plan import Fixing, Job, Plan
 from .result import FileResult
 
@@ -87,11 +87,13 @@ def _check(source: SourceFile, plan: Plan, read: Any) -> FileResult:
     result.kernels = len(analysis.kernels)
     result.instances = sum(len(k.instances) for k in analysis.kernels)
     result.instance_errors = list(analysis.instance_errors)
-    result.wrong_instances = [problem for k in analysis.kernels for i in k.instances if i.origin == "command" for problem in misfit(k, i)]
+    told = {"command": result.wrong_instances, "directive": result.wrong_directives}
     gaps: dict[str, list[str | None]] = {k.qualname: [] for k in analysis.kernels}
 
     def program(kernel: Any, instance: Any) -> Any:
         made = instantiate(analysis, kernel, instance)
+        if instance.origin in told:
+            told[instance.origin].extend(w for w in misfit(kernel, instance, made) if w not in told[instance.origin])
         if plan.coverage:
             from tilec.evaluate.coverage import gap
 

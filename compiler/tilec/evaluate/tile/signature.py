@@ -7,6 +7,7 @@ from typing import Any
 
 from ...ir import dtypes
 from ...ir.buffer import GLOBAL, Buffer
+from ...ir.build import const_int
 from ...ir.expr import Expr, Var
 from ..evaluator import Evaluator
 from ..scope import Scope
@@ -178,22 +179,53 @@ def annotate_name(ev: Evaluator, node: ast.AnnAssign, annotation: Any, scope: Sc
     name = node.target.id
     given = ev.builder.arguments.get(name)
     if isinstance(given, HostTensor):
-        _solve(ev, annotation, given)
+        solve(ev, name, annotation, given)
     made = make_parameter(ev, name, annotation, node.target)
     scope.assign(name, made)
 
 
-def _solve(ev: Evaluator, annotation: TensorType, given: HostTensor) -> None:
-    """T.const values follow from the tensors passed."""
-    assert ev.builder is not None
-    if annotation.shape is None or len(annotation.shape) != len(given.shape):
+def solve(ev: Evaluator, name: str, annotation: TensorType, given: HostTensor) -> None:
+    """T.const values follow from the tensors passed; what does not fit is noted in the builder's attributes (see :func:`_note`)."""
+    builder = ev.builder
+    assert builder is not None
+    _compare_types(builder, name, annotation.dtype, given.dtype)
+    if annotation.shape is None:
+        return
+    if len(annotation.shape) != len(given.shape):
+        _note(builder, "misfits", f"{name} has {len(annotation.shape)} dimensions in the kernel, but is given {len(given.shape)}")
         return
     packed = annotation.dtype != dtypes.UNKNOWN and dtypes.bits(annotation.dtype) < 8 and given.dtype != annotation.dtype
     for dim, (extent, value) in enumerate(zip(annotation.shape, given.shape)):
         if packed and dim == len(given.shape) - 1 and isinstance(value, int):
             value *= 8 // dtypes.bits(annotation.dtype)  # the tensor passed holds bytes
-        if isinstance(extent, Var) and extent.kind == "const" and isinstance(value, int):
-            ev.builder.solved[extent.name] = value
+        if isinstance(value, int):
+            _solve_extent(builder, extent, f"{name}.shape[{dim}]", value)
+
+
+def _solve_extent(builder: Any, extent: Any, place: str, value: int) -> None:
+    if isinstance(extent, Var) and extent.kind == "const":
+        first_place, first = builder.solved_by.setdefault(extent.name, (place, value))
+        if first != value:
+            _note(builder, "size_conflicts", f"{extent.name} is {first} by {first_place} but {value} by {place}")
+        builder.solved[extent.name] = value
+        return
+    wanted = const_int(extent) if isinstance(extent, Expr) else None
+    if wanted is not None and wanted != value:
+        _note(builder, "misfits", f"{place} is {wanted} in the kernel, but is given as {value}")
+
+
+def _compare_types(builder: Any, name: str, wanted: str, given: str) -> None:
+    if dtypes.UNKNOWN in (wanted, given) or "handle" in (wanted, given) or dtypes.bits(wanted) < 8 or wanted == "tfloat32":
+        return  # passed as bytes, addresses or float32
+    if wanted != given:
+        _note(builder, "misfits", f"{name} is {wanted} in the kernel, but is given as {given}")
+
+
+def _note(builder: Any, kind: str, text: str) -> None:
+    """``size_conflicts``: two tensors that tell different values of one T.const; ``misfits``: a tensor that is not what its annotation says."""
+    noted = builder.attrs.setdefault(kind, [])
+    if text not in noted:
+        noted.append(text)
 
 
 def symbols_of(params: list[Any]) -> list[Var]:

@@ -1,4 +1,4 @@
-"""Whether the arguments that the command line gives a kernel fit its parameters."""
+"""Whether the arguments that the command line or a comment gives a kernel fit its parameters."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ import ast
 from typing import Any
 
 
-def misfit(kernel: Any, instance: Any) -> list[str]:
-    """What is wrong with the arguments that the command line gives a kernel."""
+def misfit(kernel: Any, instance: Any, program: Any = None) -> list[str]:
+    """What is wrong with the arguments that the command line or a comment gives a kernel. ``program``: the kernel at that instance."""
+    wrong = _arguments(kernel, instance)
+    if wrong or program is None:
+        return wrong
+    found = [*program.attrs.get("size_conflicts", ()), *program.attrs.get("misfits", ())]
+    return [f"{instance.text!r}: {found[0]}"] if found else []
+
+
+def _arguments(kernel: Any, instance: Any) -> list[str]:
     spec, names = kernel.node.args, [n for n in kernel.parameters if n != "self"]
     if kernel.kind == "eager":
         names += _constants(kernel.node)
