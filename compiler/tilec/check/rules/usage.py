@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...ir.buffer import FRAGMENT, GLOBAL, LOCAL, SHARED, SHARED_DYN, TMEM, Buffer
 from ...ir.build import const_int
-from ...ir.stmt import TileOp
+from ...ir.expr import Binary, Cast, Expr, Load, equal
+from ...ir.stmt import For, If, Parallel, Store, TileOp, While
 from ..context import RuleContext
 from ..facts import OPAQUE, READ, WRITE, Access
 from ..registry import rule
@@ -66,12 +67,18 @@ def uninitialised_read(ctx: RuleContext):
         accesses = ctx.facts.storage_uses.get(buffer, [])
         if ctx.is_blamed(buffer) or any(a.kind == OPAQUE for a in accesses) or ctx.facts.has_unsupported:
             continue
-        first = min((a for a in accesses if reads_value(a)), key=lambda a: a.place.order, default=None)
-        if first is None or first.guarded or first.place.is_conditional():
+        reads = sorted((a for a in accesses if reads_value(a)), key=lambda a: a.place.order)
+        first = next(iter(reads), None)
+        if first is None:
             continue
         writers = [a for a in accesses if a.kind == WRITE and not _same(a, first)]
-        if any(w.place.order < first.place.order or _may_run_before(w, first) for w in writers):
-            continue
+        if first.guarded or first.place.is_conditional():
+            if not _only_updated(first, reads, accesses):
+                continue
+        else:
+            later = [w for w in writers if _may_run_before(w, first)]
+            if any(w.place.order < first.place.order for w in writers) or not _comes_first(ctx, buffer, first, later):
+                continue
         yield ctx.report(
             f"{buffer.name} is read before anything is written to it", first.span, (f"{buffer.name}", buffer.span)
         )
@@ -92,8 +99,6 @@ def _same(a: Access, b: Access) -> bool:
 
 def _may_run_before(writer: Access, reader: Access) -> bool:
     """A write in an earlier iteration of a loop around both."""
-    from ...ir.stmt import For, Parallel, While
-
     return any(isinstance(p, (For, While, Parallel)) and p in writer.place.parents for p in reader.place.parents)
 
 
@@ -122,6 +127,84 @@ def output_not_written(ctx: RuleContext):
         # an output that no caller uses is left over in code that works: beside outputs that are written, one is a hint
         level = "information" if not accesses and is_any_written else None
         yield ctx.report(f"{buffer.name} {how}, but {'only read' if accesses else 'never written'}", buffer.span, severity=level)
+
+
+def _only_updated(first: Access, reads: list[Access], accesses: list[Access]) -> bool:
+    """Whether all that is done to a buffer are atomics that need its old value, the first under a condition, and then it is read."""
+    if not _is_atomic_update(first) or not all(_is_atomic_update(a) for a in accesses if a.kind == WRITE):
+        return False
+    return any(not a.guarded and not a.place.is_conditional() and not _same(a, first) and not isinstance(a.stmt, If) for a in reads)
+
+
+def _is_atomic_update(access: Access) -> bool:
+    s = access.stmt
+    return isinstance(s, TileOp) and s.op == "atomic" and access.argument == "dst" and s.args.get("kind") in _UPDATES
+
+
+_UPDATES = ("add", "max", "min", "or", "and", "xor")
+
+
+def _comes_first(ctx: RuleContext, buffer: Buffer, first: Access, later: list[Access]) -> bool:
+    """Whether a read stands before all writes in the first iteration of the loops around it, and what it yields is used.
+
+    Where a write in the loop starts the buffer anew, what the first iteration reads may be thrown away.
+    """
+    if not later:
+        return True
+    if isinstance(first.stmt, (If, While)) or any(isinstance(p, While) for p in first.place.parents):
+        return False
+    for writer in later:
+        for parent in first.place.parents:
+            if parent in writer.place.parents:
+                if isinstance(parent, Parallel) or isinstance(parent, For) and not _in_program_order(parent):
+                    return False
+            elif isinstance(parent, For) and (const_int(parent.extent) or 0) < 1:
+                return False  # it may not run in the first iteration of the loop around both
+            elif isinstance(parent, Parallel) and any((const_int(e) or 0) < 1 for e in parent.extents):
+                return False
+    if all(_updates(w) for w in later):
+        return True
+    return buffer.scope in (FRAGMENT, LOCAL) and _computes_with(ctx, buffer, first)
+
+
+def _in_program_order(loop: For) -> bool:
+    return const_int(loop.extent) != 0 and not any(loop.attrs.get(name) for name in ("order", "stage", "group"))
+
+
+def _updates(access: Access) -> bool:
+    """A statement that needs the buffer's old value for sure."""
+    s = access.stmt
+    if isinstance(s, TileOp):
+        is_reduce = s.op == "reduce" and access.argument == "dst" and s.args.get("clear") is False
+        return is_reduce or adds_only(access) or _is_atomic_update(access)
+    return isinstance(s, Store) and _plainly_loads(s.value, access.buffer, s.indices)
+
+
+def _plainly_loads(value: Expr, buffer: Buffer, indices: tuple[Expr, ...]) -> bool:
+    """Whether a value is made of an element by arithmetic that does not choose."""
+    if isinstance(value, Load):
+        return value.buffer is buffer and len(value.indices) == len(indices) and all(equal(a, b) for a, b in zip(value.indices, indices))
+    if isinstance(value, Binary):
+        return value.op in ("add", "sub", "mul", "div") and any(_plainly_loads(v, buffer, indices) for v in (value.a, value.b))
+    return isinstance(value, Cast) and _plainly_loads(value.a, buffer, indices)
+
+
+def _computes_with(ctx: RuleContext, buffer: Buffer, first: Access) -> bool:
+    """Whether the read element goes into the arithmetic of another buffer's elements, all of whose uses are unconditional."""
+    s = first.stmt
+    if not isinstance(s, Store) or s.buffer.storage() is buffer:
+        return False
+    value = s.value
+    while isinstance(value, Cast):
+        value = value.a
+    if isinstance(value, Load):
+        return False  # only moved
+    for place in ctx.facts.places:
+        clears = place.stmt.args.get("clear_accum") if isinstance(place.stmt, TileOp) else None
+        if clears not in (None, True, False):
+            return False
+    uses = ctx.facts.storage_uses.get(s.buffer.storage(), ())
+    return all(a.kind != OPAQUE and not a.guarded and not a.place.is_conditional() for a in uses)
 
 
 @rule("unused-buffer")
