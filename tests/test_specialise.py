@@ -108,7 +108,7 @@ def test_one_tile_for_both_products_needs_two_stages():
 
 @pytest.mark.parametrize("program, why", [
     (kernels.product(512, 512, 512, disable_tma=True), "disable_tma is given"),
-    (kernels.product(512, 500, 508), "not known to be a multiple of 16 bytes"),
+    (kernels.product(512, 500, 508), "is 1016 bytes, no multiple of 16"),
     (kernels.product(512, 512, 512, threads=64, block_M=64), "not a row of whole warpgroups"),
 ], ids=["asked", "stride", "threads"])
 def test_what_the_copy_engine_cannot_do_is_done_as_before_and_the_reason_is_told(program, why):

@@ -43,6 +43,7 @@ class PassContext:
     notes: list[str] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     stages: dict[Any, int] = field(default_factory=dict)  # by the place of a pipelined loop whose copies run ahead: the stages it was given
+    ahead: dict[Any, list[tuple[str, Any]]] = field(default_factory=dict)  # by the place of such a loop: its copies' tiles and places
     launches: dict[int, LaunchState] = field(default_factory=dict)
     _count: int = 0
 

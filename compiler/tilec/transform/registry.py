@@ -8,6 +8,7 @@ from importlib import import_module
 from ..ir.program import TileProgram
 from ..target.chips import Target
 from .context import PassContext
+from .emitted import as_emitted
 from .errors import LoweringError
 
 LOWER, OPTIMIZE = "LowerAndLegalize", "OptimizeForTarget"
@@ -91,7 +92,7 @@ def _run(program: TileProgram, ctx: PassContext, observer: Observer | None) -> T
                 observer(p, program)
     except MatrixProblem as problem:
         raise LoweringError(problem.message, problem.span, "matrix") from problem
-    program.attrs["decisions"] = list(ctx.decisions)
+    program.attrs["decisions"] = as_emitted(program, ctx)
     program.attrs["stages"] = dict(ctx.stages)
     program.attrs["notes"] = [*program.attrs.get("notes", ()), *ctx.notes]
     return program

@@ -110,6 +110,7 @@ def _loop(s: For, staged: dict[Buffer, Buffer], uses: dict[Buffer, int], ctx: Pa
         ctx.deepened = True
         stages, why = stages + 1, f"memory is left for more than the {stages} asked for"
     ctx.stages[s.span] = stages
+    ctx.ahead[s.span] = [(op.region("dst").buffer.name, op.span) for op in ahead.values()]
     if why or not ctx.target.wgmma:
         ctx.decide(s.span, "pipelined loop", f"cp.async by all threads, {stages} stages", why)
     return _Pipeline(s, stages, ahead, ctx).lower(staged)

@@ -118,7 +118,9 @@ def _tensor_problem(tensor: Region, safe_values: object) -> str:
         return f"neighbours in the last dimension of {b.name} are not neighbours in memory"
     for k, stride in enumerate(strides[:-1]):
         if const_int(stride) == 0 or not is_multiple(stride, _ALIGNMENT // size if size < _ALIGNMENT else 1):
-            return f"the stride of dimension {k} of {b.name} is not known to be a multiple of 16 bytes"
+            known = const_int(stride)
+            told = "is not known to be a multiple of 16 bytes" if known is None else f"is {known * size} bytes, no multiple of 16"
+            return f"the stride of dimension {k} of {b.name} {told}"
     return ""
 
 
