@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from ...ir.buffer import FRAGMENT, GLOBAL, LOCAL, SHARED, SHARED_DYN, Buffer, Region
 from ...ir.build import const_int
+from ...ir.expr import LOGICAL, Binary, Load, walk
 from ...ir.stmt import Parallel, TileOp
 from ...source.span import Span
+from ..conditions import reached
 from ..context import RuleContext
 from ..facts import Access, is_runtime
 from ..ranges import interval, ranges_at
@@ -69,12 +71,12 @@ def index_out_of_bounds(ctx: RuleContext):
             if (
                 access.indices is None
                 or access.guarded
-                or access.place.is_conditional()
+                or (buffer.scope == GLOBAL and access.place.is_conditional())
                 or len(access.indices) != buffer.ndim
             ):
                 continue
-            found = _outside(access, buffer)
-            if found is None:
+            found = _outside(ctx, access, buffer)
+            if found is None or _is_second(access):
                 continue
             message, severity = found
             yield ctx.report(
@@ -85,7 +87,7 @@ def index_out_of_bounds(ctx: RuleContext):
             )
 
 
-def _outside(access: Access, buffer: Buffer) -> tuple[str, str] | None:
+def _outside(ctx: RuleContext, access: Access, buffer: Buffer) -> tuple[str, str] | None:
     ranges = ranges_at(access.place)
     for dimension, (index, extent) in enumerate(zip(access.indices or (), buffer.shape)):
         size = const_int(extent)
@@ -98,6 +100,11 @@ def _outside(access: Access, buffer: Buffer) -> tuple[str, str] | None:
         low, high = bounds
         low = max(low, 0) if literal is not None and -size <= literal else low  # a literal -1 is the last element
         if high >= size or low < 0:
+            if access.place.is_conditional():  # under branches that let such an index pass
+                value = reached(ctx.facts, access.place, index, ranges, range(-size if literal is not None else 0, size))
+                if value is None:
+                    continue
+                low = high = value
             value = high if high >= size else low
             where = f"index {value}" if literal is not None else f"the index reaches {value}, which"
             # what a loop spread over threads does beyond a fragment's end depends on its layout: no certain fault
@@ -115,6 +122,12 @@ def _outside(access: Access, buffer: Buffer) -> tuple[str, str] | None:
                 "warning" if buffer.scope == GLOBAL or spread else "error",
             )
     return None
+
+
+def _is_second(access: Access) -> bool:
+    """Whether a load is made only where the first operand of an ``and`` or ``or`` asks for it."""
+    later = (x.b for e in access.stmt.expressions() for x in walk(e) if isinstance(x, Binary) and x.op in LOGICAL)
+    return any(isinstance(x, Load) and x.indices is access.indices for e in later for x in walk(e))
 
 
 @rule("slice-out-of-bounds")
