@@ -207,7 +207,7 @@ def passing(facts: Facts, place: Place, var: Var, ranges: Ranges, about: list[Lo
                 return False
             continue
         for v in p.plain - limits.keys():
-            if v.kind not in ("dynamic", "block"):
+            if v.kind not in ("dynamic", "param", "block"):
                 return False
             limits[v] = Range(0, 0) if v.kind == "block" else Range(1 << 20, 1 << 20)
         known.append((cond, holds))

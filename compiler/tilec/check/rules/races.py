@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ...ir.affine import known_difference
-from ...ir.buffer import GLOBAL, SHARED, SHARED_DYN
+from ...ir.buffer import GLOBAL, SHARED, SHARED_DYN, Buffer, Region
 from ...ir.build import const_int
 from ...ir.expr import Binary, Call, Expr, Load, Unknown, Var, equal, walk
-from ...ir.stmt import For, If, Launch, Parallel, Store, While
+from ...ir.stmt import For, If, Launch, Parallel, Store, TileOp, While
+from ..conditions import is_input, may_select, parts, passing
 from ..context import RuleContext
-from ..facts import Place, thread_count
+from ..facts import READ, Place, thread_count
+from ..ranges import ranges_at
 from ..registry import rule
 
 _SPREAD = 32  # iterations of the innermost loop that no single thread runs: it takes at most 16 bytes of them
@@ -18,8 +20,13 @@ _SPREAD = 32  # iterations of the innermost loop that no single thread runs: it 
 def parallel_race(ctx: RuleContext):
     for place in ctx.facts.places:
         s = place.stmt
-        if isinstance(s, Store) and s.buffer.scope in (GLOBAL, SHARED, SHARED_DYN) and not place.inside(If, While):
-            yield _one_element(ctx, place, s) or _neighbours(ctx, place, s) or _blocks(ctx, place, s)
+        if isinstance(s, Store) and s.buffer.scope in (GLOBAL, SHARED, SHARED_DYN) and not place.inside(While):
+            yield _one_element(ctx, place, s) or _neighbours(ctx, place, s) or _blocks(ctx, place, s) or _scattered(ctx, place, s)
+
+
+def _chosen(ctx: RuleContext, place: Place, about: set[Var], threads: bool = False) -> bool:
+    """Whether a branch around the statement may let only one of the values pass that these variables have at the same time."""
+    return place.inside(If) and may_select(ctx.facts, place, about, threads)
 
 
 def _one_element(ctx: RuleContext, place: Place, s: Store):
@@ -35,12 +42,14 @@ def _one_element(ctx: RuleContext, place: Place, s: Store):
     again = _updates(s)
     if not shared or not _meet(ranks, shared, used):
         wrapped = _wrapped(s, ranks)
-        if wrapped is None or not again:
+        if wrapped is None or not again or _chosen(ctx, place, set(ranks), True):
             return None
         return ctx.report(
             f"iterations that are {wrapped} apart update the same element of {s.buffer.name} on different threads; use T.atomic_add",
             s.span,
         )
+    if _chosen(ctx, place, set(shared), not any(v.kind == "thread" for v in shared)):
+        return None
     differs = any(v in mentioned for v in shared)
     who = "all iterations of the parallel loop" if len(shared) == len(ranks) else f"the iterations over {shared[-1].name}"
     if any(v.kind == "thread" for v in shared):
@@ -70,12 +79,42 @@ def _blocks(ctx: RuleContext, place: Place, s: Store):
     plain = inside | {p.var for p in loops if const_int(p.start) is not None and const_int(p.extent) is not None}
     if not alone or any(isinstance(x, (Load, Call, Unknown)) or isinstance(x, Var) and x not in plain for i in s.indices for x in walk(i)):
         return None
-    if _ordered_blocks(ctx):
+    alone = [v for v in alone if not _chosen(ctx, place, {v})]
+    if not alone or _ordered_blocks(ctx):
         return None
     return ctx.report(
         f"blocks that differ in {alone[0].name} update the same elements of {s.buffer.name}, in an order that is not defined; use T.atomic_add, or a result for each block",
         s.span,
     )
+
+
+def _scattered(ctx: RuleContext, place: Place, s: Store):
+    """An update of an element that data selects: two iterations of a parallel loop may get the same one."""
+    extents = {v: const_int(e) for p in place.parents if isinstance(p, Parallel) for v, e in zip(p.vars, p.extents)}
+    if not extents or not _updates(s) or thread_count(place.launch) == 1:
+        return None
+    at = parts(ctx.facts, *s.indices)
+    if at.opaque or any(v.kind == "thread" for v in at.variables) or not at.loads or not all(_is_given(ctx, x.buffer) for x in at.loads):
+        return None
+    ranges = ranges_at(place)
+    several = [v for v, e in extents.items() if e is not None and e > 1 and v in ranges and v in at.within and v not in at.plain]
+    if not any(passing(ctx.facts, place, v, ranges, at.loads) for v in several):
+        return None
+    return ctx.report(
+        f"iterations of the parallel loop update the elements of {s.buffer.name} that {at.loads[0].buffer.name} selects; where two select the same "
+        "one, updates are lost: use T.atomic_add",
+        s.span,
+        severity="warning",
+    )
+
+
+def _is_given(ctx: RuleContext, buffer: Buffer) -> bool:
+    """Whether a buffer holds data of the caller: one of his tensors, or a tile that is copied from them and nothing else."""
+    if is_input(ctx.facts, buffer):
+        return True
+    writes = [a.stmt for a in ctx.facts.storage_uses.get(buffer.storage(), ()) if a.kind != READ]
+    sources = [w.args.get("src") if isinstance(w, TileOp) and w.op == "copy" else None for w in writes]
+    return bool(sources) and all(isinstance(x, Region) and is_input(ctx.facts, x.buffer) for x in sources)
 
 
 def _updates(s: Store) -> bool:
@@ -87,10 +126,16 @@ def _ordered_blocks(ctx: RuleContext) -> bool:
     facts = ctx.facts
     return (
         facts.has_unsupported
-        or any(name.startswith(("atomic", "sync_grid", "cluster")) for name, places in facts.by_op.items() if places)
+        or any(name.startswith(("atomic", "sync_grid", "cluster")) and not all(map(_is_on_chip, places)) for name, places in facts.by_op.items())
         or any(c.op.startswith(("atomic", "sync_grid", "cluster", "call_extern", "call_pure_extern")) for _, c in facts.calls)
         or any(isinstance(p.stmt, While) for p in facts.places)
     )
+
+
+def _is_on_chip(place: Place) -> bool:
+    """Whether an atomic operation concerns shared memory, of which each block has its own."""
+    dst = place.stmt.args.get("dst") if isinstance(place.stmt, TileOp) and place.stmt.op == "atomic" else None
+    return isinstance(dst, Region) and dst.buffer.scope in (SHARED, SHARED_DYN)
 
 
 def _ranks(place: Place) -> dict[Var, int | None]:
@@ -145,6 +190,8 @@ def _neighbours(ctx: RuleContext, place: Place, s: Store):
     if not loops or thread_count(place.launch) == 1:
         return None
     variables = {v for p in loops for v in p.vars}
+    if _chosen(ctx, place, variables, True):
+        return None
     for load in walk(s.value):
         if not isinstance(load, Load) or load.buffer is not s.buffer or len(load.indices) != len(s.indices):
             continue
