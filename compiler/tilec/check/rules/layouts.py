@@ -22,6 +22,7 @@ from ...source.span import Span
 from ..context import RuleContext
 from ..facts import argument_span
 from ..registry import rule
+from .gemm import known
 
 POLICY = {"square": "Square", "full_row": "FullRow", "full_col": "FullCol"}
 
@@ -139,6 +140,9 @@ def _loop(ctx: RuleContext, model: FragmentModel, outcome: Outcome, clash: Clash
     state, op = clash.state, clash.operator
     assert state is not None and isinstance(op, LoopOp)
     what = f"T.{op.stmt.op}" if isinstance(op.stmt, TileOp) else "loop"
+    sources = [state.root(b)[1] for b in (clash.buffer, clash.other) if b is not None]
+    if any(isinstance(o, ProductOp) and _is_mixed(o.stmt) for o in sources):
+        return None  # gemm-dtype tells the cause
     mine, theirs = _origin(ctx, model, outcome, state, clash.buffer), _origin(ctx, model, outcome, state, clash.other)
     if clash.other is None:
         message = f"{clash.buffer.name} is spread over the threads by {mine[0]}, which this {what} cannot follow"
@@ -151,6 +155,12 @@ def _loop(ctx: RuleContext, model: FragmentModel, outcome: Outcome, clash: Clash
         related = [theirs[1], mine[1]]
     message += "; pass one of them through shared memory" + _advice(ctx, model, clash)
     return ctx.report(message, op.stmt.span, *related, name="layout-conflict")
+
+
+def _is_mixed(op: TileOp) -> bool:
+    """Whether a product's operands have two types, which no instruction multiplies."""
+    a, b = (r.dtype if isinstance(r := op.args.get(n), Region) else "" for n in "AB")
+    return known(a, b) and a != b and {a, b} != {"int8", "uint8"}
 
 
 def _origin(ctx: RuleContext, model: FragmentModel, outcome: Outcome, state: State, buffer: Buffer | None) -> tuple[str, tuple[str, Span | None]]:
