@@ -34,3 +34,12 @@ def test_what_diagnostics_do_not_need_is_loaded_later():
 
 def test_the_version_is_that_of_the_distribution():
     assert _version() == version("tilec")
+
+
+def test_what_was_left_out_is_loaded_before_it_is_asked_for():
+    code = LOADED.replace("import ssl", "import asyncio; from tile_lsp.server import later; asyncio.run(later.load_all()); early = sorted(sys.modules); import ssl")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    loaded, _ = json.loads(done.stdout)
+    assert {"tile_lsp.ide.hover", "tile_lsp.ide.completion", "tile_lsp.ide.navigation", "tile_lsp.ide.hints"} <= set(loaded)
+    assert not {"torch", "tvm", "numpy"} & set(loaded)

@@ -25,6 +25,7 @@ from ..ide.snapshot import Cancelled, Snapshot
 from .client import Client
 from .compiler import Compiler
 from .convert import to_diagnostic
+from .later import load_all
 from .places import Cell, Places
 from .protocol import OrderedProtocol, converter
 from .session import Session
@@ -65,6 +66,7 @@ class TileServer(LanguageServer):
         self.startup_options: dict[str, Any] = {}
         self.sessions: dict[str, Session] = {}
         self._running: dict[str, dict[str, Any]] = {}  # by address: the runs of a document, which go on when it is closed
+        self._loading: asyncio.Task[None] | None = None  # of what the first diagnostics did not need
         self._complaints: set[str] = set()  # about configurations, told once
         self.client = Client(self)
         self.history = History()
@@ -200,6 +202,8 @@ class TileServer(LanguageServer):
                 self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics, version=versions.get(uri) or None))
             session.last_published = time.monotonic()
             self.compiler.prepare_for(snapshot)
+            if self._loading is None:
+                self._loading = asyncio.get_running_loop().create_task(load_all())
 
     def diagnostics_of(self, snapshot: Snapshot, places: Places, session: Session | None = None) -> dict[str, list[types.Diagnostic]]:
         """The checker's diagnostics and those of failed runs, by the client's document."""
