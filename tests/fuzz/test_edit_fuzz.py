@@ -136,15 +136,37 @@ def test_a_function_given_to_a_kernel_counts():
 
 
 PERSISTENT = TWO_KERNELS.replace("for i in T.Parallel(64):", "for i, in T.Persistent([64], 1, bx):")
+HANDED_OVER = """import tilelang.language as T
+
+
+@T.prim_func
+def main(A: T.Tensor((256, 64), "float16")):
+    with T.Kernel(1, threads=256):
+        s = T.alloc_shared((64, 64), "float16")
+        ready = T.alloc_barrier(arrive_count=128)
+        with T.ws(0):
+            for k in T.serial(4):
+                T.copy(A[k * 64, 0], s)
+                T.barrier_arrive(ready)
+        with T.ws(1):
+            for k in T.serial(4):
+                T.barrier_wait(ready, PARITY)
+                T.copy(s, A[k * 64, 0])
+"""
 SCHEDULER = TWO_KERNELS.replace("            for i in T.Parallel(64):", "            tiles = T.PersistentTileScheduler(8, 8, swizzle_size=2)\n"
                                 "            tiles.init(bx)\n            for i in T.Parallel(64):")
 
 
-@pytest.mark.parametrize("text", [TWO_KERNELS, PERSISTENT, SCHEDULER])
+@pytest.mark.parametrize("text", [TWO_KERNELS, PERSISTENT, SCHEDULER, HANDED_OVER.replace("PARITY", "k % 2")])
 def test_arguments_of_odd_kinds(text, tmp_path):
     original = edit_fuzz.Original("k.py", text, untouched.check("k.py", text), 0.0)
     assert len(odd_arguments.slots([original])) >= 10
     assert odd_arguments.try_all([original], tmp_path) == {}
+
+
+@pytest.mark.parametrize("parity", ["k % 0.5", "0.5", "1.5 * k", "k / 2", "k % 2"])
+def test_parities_that_are_no_integers(parity):
+    untouched.check("k.py", HANDED_OVER.replace("PARITY", parity))
 
 
 def test_an_odd_argument_that_stops_the_checker_is_found_and_saved(tmp_path, monkeypatch):

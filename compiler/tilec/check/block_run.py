@@ -95,6 +95,14 @@ def _number(e: Any, values: dict[Any, Any]) -> Any:
         raise Unclear from None
 
 
+def _integer(e: Any, values: dict[Any, Any]) -> int:
+    """Raises Unclear for what is no integer: a parity, a count and a place are told elsewhere if they are wrong."""
+    value = _number(e, values)
+    if not isinstance(value, int):
+        raise Unclear
+    return value
+
+
 @dataclass
 class _Walker:
     """``values`` are the same for all threads of the role: what depends on the index of one is Unclear. Conditions on it alone are
@@ -125,7 +133,7 @@ class _Walker:
         elif isinstance(s, For):
             if s.attrs.get("order") or s.attrs.get("stage"):
                 raise Unclear
-            start, extent = _number(s.start, values), _number(s.extent, values)
+            start, extent = _integer(s.start, values), _integer(s.extent, values)
             for k in range(extent):
                 values[s.var] = start + k * s.step
                 yield from self.body(s.body)
@@ -152,17 +160,17 @@ def _of_operator(s: TileOp, values: dict[Any, Any], threads: int, tiles: set[Buf
         for n in names:
             r = s.args.get(n)
             if isinstance(r, Region) and r.buffer.storage() in tiles:
-                yield Step(kind, s, (r.buffer.storage(), () if r.form == "whole" else tuple(_number(m, values) for m in r.mins)))
+                yield Step(kind, s, (r.buffer.storage(), () if r.form == "whole" else tuple(_integer(m, values) for m in r.mins)))
     used = [(n, r) for n, r in s.args.items() if isinstance(r, Region) and r.buffer.scope in (BARRIER, CLUSTER_BARRIER)]
     for name, r in used:
         if r.buffer.scope == CLUSTER_BARRIER:
             raise Unclear
-        index = 0 if r.form == "whole" else _number(r.mins[0], values)
+        index = 0 if r.form == "whole" else _integer(r.mins[0], values)
         key = (r.buffer.storage(), index)
         if s.op == "mbarrier_wait_parity" and name == "mbar":
-            yield Step(WAIT, s, key, _number(s.args.get("parity"), values))
+            yield Step(WAIT, s, key, _integer(s.args.get("parity"), values))
         elif s.op == "mbarrier_arrive" and name == "mbar" and s.args.get("cta_id") is None:
-            yield Step(ARRIVE, s, key, threads * _number(s.args.get("count", 1), values))
+            yield Step(ARRIVE, s, key, threads * _integer(s.args.get("count", 1), values))
         elif s.op == "tcgen05_gemm" and name == "mbar" and not s.args.get("use_2cta"):
             yield Step(ARRIVE, s, key, 1)
         elif not (s.op == "tma_copy" and name == "barrier"):
