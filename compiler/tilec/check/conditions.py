@@ -9,7 +9,7 @@ from typing import Any
 
 from ..ir.buffer import FRAGMENT, GLOBAL, SHARED, SHARED_DYN, Buffer, Region
 from ..ir.evaluate_int import evaluate
-from ..ir.expr import Binary, Call, Expr, Load, Unary, Unknown, Var
+from ..ir.expr import Binary, Call, Expr, Load, Unary, Unknown, Var, equal
 from ..ir.stmt import If, Let, Store, TileOp, While
 from .facts import READ, Facts, Place
 from .ranges import Range, Ranges
@@ -190,8 +190,6 @@ def _is_data(facts: Facts, load: Load, about: set[Var]) -> bool:
 
 def passing(facts: Facts, place: Place, var: Var, ranges: Ranges, about: list[Load]) -> bool:
     """Whether the branches around a statement let at least two values of a variable pass. Conditions on the loads ``about`` are left out of account."""
-    from ..ir.expr import equal
-
     given = conditions(place)
     if given is None:
         return False

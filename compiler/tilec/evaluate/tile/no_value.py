@@ -32,7 +32,7 @@ def assigned(ev: Evaluator, node: ast.Assign, scope: Scope) -> Any:
         return None
     target = node.targets[0]
     renamed = isinstance(target, ast.Name) and isinstance(scope.names.get(target.id, MISSING), Buffer)
-    if name in WRITERS or name in ORDERS or (name.startswith(NONE) and renamed) or name.startswith("atomic_"):
+    if _is_statement(name) or (name.startswith(NONE) and renamed):
         _report(ev, name, node.value)
         return unknown("no value")
     return None
@@ -41,15 +41,19 @@ def assigned(ev: Evaluator, node: ast.Assign, scope: Scope) -> Any:
 def check_operand(ev: Evaluator, node: ast.expr, scope: Scope) -> None:
     """``T.copy(a, b) + 1``, ``T.copy(T.reduce_sum(a, b), c)``"""
     name = _operation(ev, node, scope)
-    if name is not None and (name in WRITERS or name in ORDERS or name.startswith((*NONE, "atomic_"))):
+    if name is not None and (_is_statement(name) or name.startswith(NONE)):
         _report(ev, name, node)
 
 
 def check_statement(ev: Evaluator, node: ast.Expr, scope: Scope) -> None:
     """``T.copy(a, b)`` in a plain function: the call is made and thrown away, as no kernel or macro is there to take it."""
     name = _operation(ev, node.value, scope)
-    if name is not None and (name in WRITERS or name in ORDERS or name.startswith("atomic_")):
+    if name is not None and _is_statement(name):
         plain_code.refuse(ev, f"T.{name} (the call is made and thrown away)", node.value)
+
+
+def _is_statement(name: str) -> bool:
+    return name in WRITERS or name in ORDERS or name.startswith("atomic_")
 
 
 def _operation(ev: Evaluator, node: Any, scope: Scope) -> str | None:
