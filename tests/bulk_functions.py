@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from matrix_machine import encode
+from matrix_machine import decode, encode
 
 FUNCTIONS = ("tile_mbarrier_init", "tile_mbarrier_arrive_expect", "tile_mbarrier_release", "tile_fence_mbarrier_init", "tile_fence_proxy_async",
-             "tile_prefetch_map", "tile_tma_store_commit", "tile_tma_store_wait", "tile_rounds", "tile_number", "tile_uniform", "tile_pdl_trigger",
+             "tile_prefetch_map", "tile_tma_store_commit", "tile_tma_store_wait", "tile_tma_store_arrived", "tile_rounds", "tile_number", "tile_uniform", "tile_pdl_trigger",
              "tile_pdl_sync")
-PREFIXES = ("tile_tma_load_", "tile_tma_store_", "tile_registers_", "tile_pack_")
+PREFIXES = ("tile_tma_load_", "tile_tma_store_", "tile_tma_reduce_", "tile_registers_", "tile_pack_")
 _MASKS = {0: 0, 32: 1, 64: 3, 128: 7}
 
 
@@ -55,6 +55,8 @@ def execute(run: Any, name: str, thread: int, args: list[Any]) -> Any:
         _load(run, *args[:3], args[3:])
     elif re.fullmatch(r"tile_tma_store_\dd", name):
         _store(run, thread, *args[:2], args[2:])
+    elif match := re.fullmatch(r"tile_tma_reduce_(\w+)_\dd", name):
+        _reduce(run, thread, match[1], *args[:2], args[2:])
     return None
 
 
@@ -115,3 +117,18 @@ def _store(run: Any, thread: int, shared: Any, tensor_map: Any, coordinates: lis
                 place.space.write(target, place.size, thread, run.moment, " (bulk store)")
                 at = address + k * place.size
                 place.space.data[target:target + place.size] = space.data[at:at + place.size]
+
+
+_COMBINED = {"add": lambda old, new: old + new, "max": np.maximum, "min": np.minimum}
+
+
+def _reduce(run: Any, thread: int, kind: str, shared: Any, tensor_map: Any, coordinates: list[int]) -> None:
+    place, space, dtype = run.places[tensor_map.buffer], shared.place.space, tensor_map.combined
+    assert dtype, "values are combined by a map that only tells bits"
+    for address, lanes in _elements(run, tensor_map, shared.offset, coordinates):
+        space.read(address, 16, thread, run.moment, " (bulk reduction)")
+        for k, target in enumerate(lanes):
+            if target is not None:
+                at = address + k * place.size
+                old, new = (decode(np.frombuffer(bytes(s.data[i:i + place.size]), np.uint8), dtype) for s, i in ((place.space, target), (space, at)))
+                place.space.data[target:target + place.size] = np.frombuffer(encode(_COMBINED[kind](old, new), dtype).tobytes(), np.uint8)

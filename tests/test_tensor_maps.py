@@ -24,10 +24,10 @@ class Driver:
         self.told.append((name, *values))
 
 
-def described(shape, dtype="float16", box=(64, 64), swizzle=128, strides=None, values=None):
+def described(shape, dtype="float16", box=(64, 64), swizzle=128, strides=None, values=None, combined=None):
     driver = Driver()
     buffer = Buffer("A", tuple(e if isinstance(e, Var) else const(e) for e in shape), dtype, GLOBAL, strides=strides)
-    made = MadeMap(driver, TensorMap(buffer, box, swizzle), values or {}, lambda: torch.zeros(16, dtype=torch.uint8))
+    made = MadeMap(driver, TensorMap(buffer, box, swizzle, combined), values or {}, lambda: torch.zeros(16, dtype=torch.uint8))
     return driver, made
 
 
@@ -56,3 +56,10 @@ def test_a_tensor_without_elements_has_a_stand_in():
     assert driver.told and driver.told[0][3] and driver.told[0][4] == [1, 1]  # zeros, wherever they lie
     made.point_at(0)
     assert len(driver.told) == 1
+
+
+@pytest.mark.parametrize("dtype, told", [("float32", 7), ("bfloat16", 9), ("float16", 6), ("int32", 3), ("uint64", 4)])
+def test_values_that_are_combined_have_a_type(dtype, told):
+    driver, made = described((64, 64), dtype=dtype, box=(8, 16), swizzle=0, combined=dtype)
+    made.point_at(256)
+    assert driver.told[0][1] == told  # CU_TENSOR_MAP_DATA_TYPE_*

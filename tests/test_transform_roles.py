@@ -92,3 +92,35 @@ def test_bytes_that_nothing_completes_are_refused():
         "T.mbarrier_arrive(full", "T.mbarrier_expect_tx(full[k % 2], 8192)\n                T.mbarrier_arrive(full")
     with pytest.raises(LoweringError, match="Leave T.mbarrier_expect_tx out"):
         text(GEMM[0], body)
+
+
+def test_groups_smaller_than_a_warpgroup_have_barriers_of_their_own():
+    """Two groups of 64 threads that counted on the same barrier would let go of it when a half of each has come."""
+    body = """
+    with T.Kernel(1, threads=128) as bx:
+        tx = T.get_thread_binding()
+        s = T.alloc_shared((128,), 'float32')
+        for i in T.Parallel(128):
+            s[i] = A[i]
+        if tx < 64:
+            for r in T.serial(3):
+                for i in T.Parallel(64):
+                    s[i] = s[63 - i] + 1
+        else:
+            for r in T.serial(3):
+                for i in T.Parallel(64):
+                    s[64 + i] = s[127 - i] + 2
+        for i in T.Parallel(128):
+            B[i] = s[i]
+    """
+    signature = "A: T.Tensor((128,), 'float32'), B: T.Tensor((128,), 'float32')"
+    assert len(set(re.findall(r"tile_sync_named\((\d+), 64\)", text(signature, body)))) == 2
+
+
+def test_numbers_of_barriers():
+    from tilec.transform.matrix.barrier_functions import group_barriers
+
+    assert group_barriers([(128, 256), (0, 128)]) == {(0, 128): 15, (128, 256): 14}
+    many = group_barriers([(0, 256), *((k, k + 64) for k in range(0, 512, 64)), (256, 288)])
+    assert len(set(many.values())) == len(many) == 10 and many[0, 256] == 15
+    assert len(group_barriers((k, k + 32) for k in range(0, 1024, 32))) == 15  # the others are single warps, which need none

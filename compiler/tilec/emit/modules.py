@@ -49,7 +49,7 @@ def _encode(b: HostBuilder, m: TensorMap) -> list[Any]:
 
     extents, strides = reversed(m.buffer.shape), [s * size for s in reversed(m.strides()[:-1])]
     options = (*reversed(m.box), *[1] * m.buffer.ndim, 0, {0: 0, 32: 1, 64: 2, 128: 3}[m.swizzle], 2, 0)
-    call = T.call_packed("runtime.cuTensorMapEncodeTiled", b.emitter.tensor_map(m), T.string(m.buffer.dtype), number(m.buffer.ndim), b.pointers[m.buffer],
+    call = T.call_packed("runtime.cuTensorMapEncodeTiled", b.emitter.tensor_map(m), T.string(m.combined or m.buffer.dtype), number(m.buffer.ndim), b.pointers[m.buffer],
                          *(number(e) for e in (*extents, *strides, *options)))
     return [T.bind(b.emitter.tensor_map(m), T.tensor_map_storage()), T.evaluate(call)]
 

@@ -68,6 +68,7 @@ OPS: dict[str, OpSpec] = {
     "bulk_store_wait": OpSpec(("src",), (), (), "wait until bulk copies have read a tile (made by lowering)"),
     "bulk_store_rows": OpSpec(("src",), ("dst", "staging"), ("plan", "again"), "each warpgroup stores its rows of an accumulator (made by lowering)"),
     "bulk_rows_wait": OpSpec((), (), (), "wait until such stores have read their tiles (made by lowering)"),
+    "bulk_reduce": OpSpec(("src",), ("dst",), ("kind",), "a shared tile combined with a tensor atomically by the copy engine (made by lowering)"),
     "bulk_release": OpSpec((), (), ("mbar",), "one arrival a warp: the stage may be overwritten (made by lowering)"),
     "wgmma_wait": OpSpec((), (), ("count",), "wait until at most count matrix operations run (made by lowering)"),
     "gemm_sp": OpSpec(("A", "E", "B", "C"), ("C",), ("transpose_A", "transpose_E", "transpose_B", "policy", "clear_accum", "wg_wait"),

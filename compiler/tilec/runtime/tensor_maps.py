@@ -13,6 +13,8 @@ from ..transform.bulk.tensor_map import TensorMap
 
 _SIZE, _ALIGNMENT = 128, 64
 _TYPES = {8: 0, 16: 1, 32: 2, 64: 4}  # CU_TENSOR_MAP_DATA_TYPE_UINT8, UINT16, UINT32, UINT64: bits are moved, not values
+# Where values are combined: CU_TENSOR_MAP_DATA_TYPE_* of each type. What is added to is not flushed to zero.
+_COMBINED = {"uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "bfloat16": 9}
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # CU_TENSOR_MAP_SWIZZLE_*
 _L2_PROMOTION = 2  # CU_TENSOR_MAP_L2_PROMOTION_L2_128B
 
@@ -33,7 +35,7 @@ class MadeMap:
         if self._stand_in is not None:
             extents, strides = [1] * rank, [16] * rank
         self._fixed: tuple[Any, ...] = (
-            ctypes.c_int(_TYPES[8 * size]), ctypes.c_uint(rank), (ctypes.c_uint64 * rank)(*reversed(extents)),
+            ctypes.c_int(_COMBINED[wanted.combined] if wanted.combined else _TYPES[8 * size]), ctypes.c_uint(rank), (ctypes.c_uint64 * rank)(*reversed(extents)),
             (ctypes.c_uint64 * max(rank - 1, 1))(*reversed(strides[:-1])), (ctypes.c_uint32 * rank)(*reversed(wanted.box)),
             (ctypes.c_uint32 * rank)(*[1] * rank), ctypes.c_int(0), ctypes.c_int(_SWIZZLES[wanted.swizzle]), ctypes.c_int(_L2_PROMOTION), ctypes.c_int(0))
         self._address = 0

@@ -8,7 +8,7 @@ from ..ir.program import TileProgram
 from ..ir.stmt import Body, For, If, Jump, Launch, Role, Stmt, While
 from ..ir.stmt import walk as walk_statements
 from .context import PassContext
-from .matrix.barrier_functions import SYNC_THREADS, role_barrier
+from .matrix.barrier_functions import SYNC_THREADS, group_barriers, role_barrier
 from .threads import strip
 from .unit import Accesses, Unit, device_calls
 
@@ -83,8 +83,9 @@ def _meets(a: set[Buffer] | frozenset[Buffer], b: set[Buffer] | frozenset[Buffer
 class Insertion:
     """Walks a body twice where it is a loop: the second time with what the iteration before left pending."""
 
-    def __init__(self, written: set[Buffer]) -> None:
+    def __init__(self, written: set[Buffer], groups: dict[tuple[int, int], int]) -> None:
         self.written = written  # global tensors that are only read need no ordering
+        self.groups = groups  # their barriers
         self.needed: set[int] = set()  # ids of statements that a barrier goes before
         self.loops: list[Pending] = []
 
@@ -200,7 +201,7 @@ class Insertion:
         out: list[Stmt] = []
         for s in body:
             if id(s) in self.needed:
-                out.append(SYNC_THREADS.run(s.span) if role is None else role_barrier((role.low, role.high), s.span))
+                out.append(SYNC_THREADS.run(s.span) if role is None else role_barrier((role.low, role.high), self.groups, s.span))
             if isinstance(s, (For, While)):
                 s = replace(s, body=self.rebuild(s.body, role))
             elif isinstance(s, If):
@@ -220,7 +221,8 @@ def insert_barriers(program: TileProgram, ctx: PassContext) -> TileProgram:
     out: list[Stmt] = []
     for s in program.body:
         if isinstance(s, Launch):
-            insertion = Insertion(_written(s.body))
+            groups = group_barriers((x.low, x.high) for x in walk_statements(s.body) if isinstance(x, Role))
+            insertion = Insertion(_written(s.body), groups)
             insertion.visit(s.body, Pending())
             s = replace(s, body=strip(insertion.rebuild(s.body)))
         out.append(s)

@@ -13,13 +13,13 @@ from .allreduce import lower_allreduce
 from .async_copy import COMMIT, wait_function
 from .bulk.accumulators import lower_rows, lower_rows_wait
 from .bulk.functions import max_registers
-from .bulk.lower import lower_fill, lower_release, lower_store, lower_store_wait
+from .bulk.lower import lower_fill, lower_reduce, lower_release, lower_store, lower_store_wait
 from .debugging import lower_debugging, print_call
 from .errors import LoweringError
 from .launch_order import LAUNCH_ORDER
 from .layouts import default_loop_layout
 from .legalize import resolve_elements
-from .matrix.barrier_functions import NAMED_BARRIER, SYNC_THREADS, role_barrier
+from .matrix.barrier_functions import NAMED_BARRIER, SYNC_THREADS, SYNC_WARP, role_barrier
 from .matrix.barriers import BARRIER_OPS, lower_barrier_op
 from .matrix.device import DeviceFunction, address_of, function
 from .matrix.tensor_memory import lower_tensor_memory_copy
@@ -31,7 +31,6 @@ from .unit import unit
 if TYPE_CHECKING:
     from .threads import ThreadLowering
 
-SYNC_WARP = function("tile_sync_warp", "", "__syncwarp();")
 SYNC_GRID = function("tile_sync_grid", "", "cooperative_groups::this_grid().sync();")
 
 
@@ -47,7 +46,7 @@ def lower_operator(op: TileOp, lowering: ThreadLowering, divergent: bool) -> lis
 def _sync_threads(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
     barrier, count = op.args.get("barrier_id"), op.args.get("arrive_count")
     if barrier is None and count is None and lowering.state.role is not None:
-        return [unit((role_barrier(lowering.state.role, op.span),), op.span, barrier=True)]
+        return [unit((role_barrier(lowering.state.role, lowering.group_barriers, op.span),), op.span, barrier=True)]
     if barrier is None and count is None:
         return [unit((SYNC_THREADS.run(op.span),), op.span, barrier=not divergent)]
     threads = lowering.state.threads if count is None else count
@@ -208,6 +207,7 @@ _OPERATORS: dict[str, Callable[[TileOp, ThreadLowering, bool], list[Stmt]]] = {
     # Bulk stores are stores, and matrix operations are done when their statement is: there is nothing to commit or wait for.
     **dict.fromkeys(("tma_store_arrive", "tma_store_wait", "warpgroup_arrive", "warpgroup_commit_batch", "warpgroup_fence_operand"), _nothing),
     "bulk_fill": lower_fill, "bulk_store": lower_store, "bulk_store_wait": lower_store_wait, "bulk_release": lower_release,
+    "bulk_reduce": lower_reduce,
     "bulk_store_rows": lower_rows, "bulk_rows_wait": lower_rows_wait, "wgmma_wait": _wgmma_wait,
     "dp4a": _dp4a, "sync_grid": _sync_grid, "rng_init": _rng_init, "thread_allreduce": lower_allreduce, "print": _debugging, "device_assert": _debugging,
 }

@@ -21,6 +21,7 @@ from .context import LaunchState, PassContext
 from .divergent import check_divergent, refuse_block_barriers
 from .errors import LoweringError
 from .layouts import fragment_accesses, static_extents
+from .matrix.barrier_functions import group_barriers
 from .matrix.lower import lower_matrix_op
 from .matrix.shape import MATRIX_OPS
 from .operators import lower_operator
@@ -55,6 +56,7 @@ class ThreadLowering:
         self.loops: list[bool] = []  # of each enclosing loop, whether threads leave it at different times
         self.uses_tiles = any(isinstance(x, Parallel) or (isinstance(x, TileOp) and x.op not in _PER_THREAD) for x in walk_statements(s.body))
         self.whole_block = FragmentLayout((), (), (Replica(state.threads, 1),) if state.threads > 1 else ())
+        self.group_barriers = group_barriers((x.low, x.high) for x in walk_statements(s.body) if isinstance(x, Role))
 
     def launch(self) -> Launch:
         start, self.finish = prepare_launch(self.s, self.state)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..threads import ThreadLowering
 
 _PANELS = (64, 32, 16)  # columns; stmatrix moves 16 at once
-_FIRST_BARRIER = 1  # 0 is the block's, high numbers belong to groups of warps (``role_barrier``)
+_FIRST_BARRIER = 1  # 0 is the block's, high numbers belong to groups of warps (``group_barriers``)
 _PACKED = {"float16": "f16", "bfloat16": "bf16"}
 
 STORE_MATRICES = function("tile_stmatrix_x4", "void* row, unsigned int a, unsigned int b, unsigned int c, unsigned int d", """

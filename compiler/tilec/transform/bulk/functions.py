@@ -35,9 +35,19 @@ asm volatile("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [%
     :: "l"(map), "r"({_SHARED.format("shared")}){_operands(rank)} : "memory");""", minimum_sm=90)
 
 
+@cache
+def reduce(rank: int, kind: str) -> DeviceFunction:
+    """As a store, but each element is combined with the one that is there, atomically."""
+    return function(f"tile_tma_reduce_{kind}_{rank}d", f"const void* shared, const void* map{_coordinates(rank)}", f"""
+asm volatile("cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{kind}.tile.bulk_group [%0, {_listed(rank, 2)}], [%1];"
+    :: "l"(map), "r"({_SHARED.format("shared")}){_operands(rank)} : "memory");""", minimum_sm=90)
+
+
 STORE_COMMIT = function("tile_tma_store_commit", "", 'asm volatile("cp.async.bulk.commit_group;" ::: "memory");', minimum_sm=90)
 # Reading shared memory is over; the data may still be on its way, which the end of the kernel completes.
 STORE_WAIT = function("tile_tma_store_wait", "", 'asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");', minimum_sm=90)
+# The data is in global memory as well, where other blocks may look for it.
+STORE_ARRIVED = function("tile_tma_store_arrived", "", 'asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");', minimum_sm=90)
 
 
 @cache

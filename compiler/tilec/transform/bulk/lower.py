@@ -11,10 +11,11 @@ from ...ir.build import binary, const, lift
 from ...ir.expr import Expr
 from ...ir.stmt import Evaluate, If, Stmt, TileOp
 from ...source.span import Span
+from ..matrix.barrier_functions import FENCE_PROXY_ASYNC
 from ..matrix.barriers import barrier_address
 from ..matrix.device import address_of
 from ..unit import unit
-from .functions import ARRIVE_EXPECT, PREFETCH, RELEASE, STORE_COMMIT, STORE_WAIT, load, store
+from .functions import ARRIVE_EXPECT, PREFETCH, RELEASE, STORE_ARRIVED, STORE_COMMIT, STORE_WAIT, load, reduce, store
 from .tensor_map import Box, BulkTile, bulk_tile, maps_of
 
 if TYPE_CHECKING:
@@ -56,6 +57,24 @@ def lower_store(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[S
     for box in tile.boxes():
         body.append(store(dst.buffer.ndim).run(op.span, _place(src, box, state), tile.map_of(dst.buffer).address(), *_coordinates(dst, tile, box)))
     body += [STORE_COMMIT.run(op.span), *((STORE_WAIT.run(op.span),) if op.args.get("waits") else ())]
+    return [unit((If(op.span, binary("eq", state.thread, const(0)), tuple(body)),), op.span)]
+
+
+def lower_reduce(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    """One thread combines a shared tile with a tensor, and waits until it was read. The barrier that its writers meet at comes before; the fence
+    behind it makes what they wrote known to the copy engine (PTX ISA, "proxy-preserved base causality order": anywhere on the way between)."""
+    lowering._converged(op, divergent, f"T.atomic_{op.args['kind']} by the copy engine")
+    state = lowering.state
+    src, dst = op.region("src"), op.region("dst")
+    dst = replace(dst, mins=tuple(lowering._plain(m) for m in dst.mins))
+    tile = _tile(dst, src)
+    unsigned = op.args["kind"] == "add" and dst.dtype == "int64"  # which the instruction adds without sign only; the bits are the same
+    tensor_map = replace(tile.map_of(dst.buffer), combined="uint64" if unsigned else dst.dtype)
+    body: list[Stmt] = [FENCE_PROXY_ASYNC.run(op.span)]
+    for box in tile.boxes():
+        function = reduce(dst.buffer.ndim, op.args["kind"])
+        body.append(function.run(op.span, _place(src, box, state), tensor_map.address(), *_coordinates(dst, tile, box)))
+    body += [STORE_COMMIT.run(op.span), (STORE_ARRIVED if op.args.get("completes") else STORE_WAIT).run(op.span)]
     return [unit((If(op.span, binary("eq", state.thread, const(0)), tuple(body)),), op.span)]
 
 

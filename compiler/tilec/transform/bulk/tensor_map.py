@@ -23,11 +23,13 @@ _SWIZZLES = (32, 64, 128)
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """``box``: elements a dimension, in the tensor's order; ``swizzle``: bytes of a row within which 16-byte pieces are exchanged, or 0."""
+    """``box``: elements a dimension, in the tensor's order; ``swizzle``: bytes of a row within which 16-byte pieces are exchanged, or 0.
+    ``combined``: the type as which elements are combined with those of the tensor; without one they are only moved."""
 
     buffer: Buffer
     box: tuple[int, ...]
     swizzle: int
+    combined: str | None = None
 
     @property
     def name(self) -> str:

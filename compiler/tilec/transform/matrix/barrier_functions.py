@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ...ir.stmt import Evaluate
 from ...source.span import Span
 from ...target.chips import Target
 from .device import DeviceFunction, function
+from .problem import MatrixProblem
 
 _SHARED = "static_cast<unsigned int>(__cvta_generic_to_shared(barrier))"
 
 SYNC_THREADS = function("tile_sync_threads", "", "__syncthreads();")
+SYNC_WARP = function("tile_sync_warp", "", "__syncwarp();")
 NAMED_BARRIER = function("tile_sync_named", "unsigned int barrier, unsigned int threads", 'asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");')
 _LAST_BARRIER = 15  # a block has barriers 0 to 15 (PTX ISA, bar); users take the low numbers
 
 
-def role_barrier(role: tuple[int, int], span: Span | None) -> Evaluate:
-    """The threads of a group wait for each other. Groups that share no warp have numbers of their own."""
-    low, high = role
-    return NAMED_BARRIER.run(span, _LAST_BARRIER - low // 128 % 8, high - low)
+def group_barriers(groups: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """The block's barrier of each group of threads (first, end). Groups that are at work at once, one inside another too, never share one."""
+    found: dict[tuple[int, int], int] = {}
+    free = list(range(_LAST_BARRIER, 0, -1))
+    for low, high in sorted(set(groups), key=lambda g: (g[0] % 128 != 0, g[0] - g[1])):  # warpgroups first, large ones before small ones
+        usual = _LAST_BARRIER - low // 128 % 8
+        if free and (low, high) not in found:
+            found[low, high] = usual if usual in free else free[0]
+            free.remove(found[low, high])
+    return found
+
+
+def role_barrier(role: tuple[int, int], numbers: dict[tuple[int, int], int], span: Span | None) -> Evaluate:
+    """The threads of a group wait for each other."""
+    if role in numbers:
+        return NAMED_BARRIER.run(span, numbers[role], role[1] - role[0])
+    if role[1] - role[0] == 32 and role[0] % 32 == 0:
+        return SYNC_WARP.run(span)
+    raise MatrixProblem(f"The block is divided into more than {_LAST_BARRIER} groups of threads that wait for each other, and has no more barriers; "
+                        "use fewer groups.", span)
 
 
 INIT = function(
