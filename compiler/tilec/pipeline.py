@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from .ir.buffer import TMEM, Buffer
@@ -11,6 +11,7 @@ from .ir.expr import Var
 from .ir.printer import expr_text, program_lines
 from .ir.program import TileProgram
 from .ir.stmt import Launch
+from .records import dataclass
 from .source.span import Span
 from .target.chips import Target
 from .transform.configs import FAST_MATH, is_set

@@ -7,9 +7,11 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib import metadata, util
 from pathlib import Path
+
+from tilec.records import dataclass
 
 from .main import EXIT_OK, UsageError
 

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from tilec.records import dataclass
 
 _TOKEN = re.compile(r'#[^\n]*|("""|\'\'\')|(["\'])|([\[({])|([\])}])|(,)|(\b[A-Za-z_]\w*\s*=(?!=))|(\n(?=(?:@|def |class |import |from |if __name__)))')
 _CALLEE = re.compile(r"([A-Za-z_][\w.]*)\s*$")

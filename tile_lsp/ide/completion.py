@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tilec.evaluate.values import is_unknown
@@ -11,6 +11,7 @@ from tilec.ir import dtypes
 from tilec.ir.buffer import Buffer
 from tilec.ir.expr import Var
 from tilec.language.parameters import kind_of
+from tilec.records import dataclass
 
 from . import call_context
 from .api_docs import FACADE, api_markdown

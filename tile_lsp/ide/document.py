@@ -1,8 +1,9 @@
 """A document as the editor shows it: path, text, version."""
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
+
+from tilec.records import dataclass
 
 from .digest import digest
 

@@ -1,11 +1,11 @@
 """The TileLang a document belongs to and the chips it is checked for."""
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tilec.records import dataclass
 from tilec.target import chips
 
 from ..releases import discover, manifest

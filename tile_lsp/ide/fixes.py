@@ -1,10 +1,10 @@
 """Quick fixes of diagnostics, leaving a rule out, all safe fixes at once, and what can be done with the kernel at a place."""
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tilec.check.diagnostic import Diagnostic, Edit
+from tilec.records import dataclass
 from tilec.source.span import Span
 
 from .lenses import COMPARE, RUN, SHOW_LOWERED

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+
+from tilec.records import dataclass
 
 from .snapshot import Snapshot
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tilec.evaluate.definitions import value_text
@@ -11,6 +10,7 @@ from tilec.evaluate.values import is_unknown
 from tilec.ir.buffer import BARRIER, CLUSTER_BARRIER, VAR, Buffer
 from tilec.ir.expr import Const
 from tilec.ir.printer import buffer_type, expr_text
+from tilec.records import dataclass
 
 from .snapshot import Snapshot
 

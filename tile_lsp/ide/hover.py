@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import Any
 
 from tilec.ir.printer import expr_text, program_lines
 from tilec.ir.program import TileProgram
+from tilec.records import dataclass
 from tilec.source.span import Span
 
 from . import syntax

@@ -9,10 +9,11 @@ import ast
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tilec.check.diagnostic import Diagnostic
+from tilec.records import dataclass
 from tilec.source.file import SourceFile
 from tilec.source.span import Span
 

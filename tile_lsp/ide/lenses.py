@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from tilec.records import dataclass
 from tilec.source.span import Span
 
 from .runs import RunResult

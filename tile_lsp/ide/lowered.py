@@ -1,8 +1,10 @@
 """Lowered views: the text of a stage with the source line of each of its lines."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from tilec.records import dataclass
 
 STAGES = ("tile", "legalized", "thread", "host", "device", "cuda", "ptx", "sass")  # of a kernel for a GPU, in order
 RESOURCES = "resources"  # a stage without a text: what the compiled kernel needs

@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tilec.check.diagnostic import ERROR, Diagnostic
 from tilec.evaluate import analyse, instantiate
 from tilec.ir.program import TileProgram
+from tilec.records import dataclass
 from tilec.source.file import SourceFile
 from tilec.source.span import Span
 from tilec.target import chips

@@ -4,9 +4,9 @@ from __future__ import annotations
 import ast
 import keyword
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
+from tilec.records import dataclass
 from tilec.source.file import SourceFile
 from tilec.source.nodes import walk
 from tilec.source.shared import shared_source

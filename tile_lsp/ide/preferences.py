@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tilec.records import dataclass
 from tilec.target import chips
 
 from ..releases import manifest

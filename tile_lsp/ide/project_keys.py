@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from tilec.records import dataclass
 
 TEXT, TEXTS, TABLE_OF_TEXTS, SEVERITIES, INSTANCES = "text", "texts", "table of texts", "severities", "instances"
 _SELECTORS = "Codes (TL501), beginnings of codes (TL5), names (gemm-shape) or families (gemm)."

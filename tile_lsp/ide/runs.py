@@ -1,8 +1,9 @@
 """Runs of kernels: what is asked of the run worker, and its result in words."""
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from tilec.records import dataclass
 
 from .document import Document
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tilec.records import dataclass
 from tilec.source.file import SourceFile
 from tilec.source.span import Span
 

@@ -1,7 +1,7 @@
 """Signature help: the parameters of the call at the cursor, and which one is being given."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tilec.records import dataclass
 
 from . import call_context
 from .api_docs import api_markdown

@@ -1,9 +1,10 @@
 """The outline of a document: kernels with their buffers."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilec.ir.printer import buffer_type
+from tilec.records import dataclass
 from tilec.source.span import Span
 
 from .snapshot import Snapshot

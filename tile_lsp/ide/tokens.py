@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import Any
 
 from tilec.evaluate.values import DType
 from tilec.ir.buffer import BARRIER, CLUSTER_BARRIER, FRAGMENT, GLOBAL, LOCAL, SHARED, SHARED_DYN, TMEM, VAR, Buffer
 from tilec.ir.expr import Var
+from tilec.records import dataclass
 
 from .snapshot import Snapshot
 

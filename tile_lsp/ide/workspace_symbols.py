@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from tilec.evaluate.definitions import find_definitions
+from tilec.records import dataclass
 from tilec.source.file import SourceFile
 from tilec.source.mentions import mentions_language
 from tilec.source.span import Span

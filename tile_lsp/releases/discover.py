@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+from tilec.records import dataclass
 
 from . import manifest
 from .versions import has_lower_bound, is_version, matches

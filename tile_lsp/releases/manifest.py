@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tilec.records import dataclass
 
 from . import history
 from .history import Replacement

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+from tilec.records import dataclass
 
 _MOST_FILES = 3000
 

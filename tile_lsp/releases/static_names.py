@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+
+from tilec.records import dataclass
 
 from . import manifest
 from .manifest import FACADE, Entry, Manifest

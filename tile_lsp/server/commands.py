@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from lsprotocol import types
+from tilec.records import dataclass
 from tilec.target import chips
 
 from ..ide import history, runs

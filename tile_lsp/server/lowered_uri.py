@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from urllib.parse import quote, unquote
+
+from tilec.records import dataclass
 
 SCHEME = "tile-lsp"
 

@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from lsprotocol import types
 from pygls import uris
 from pygls.workspace import PositionCodec
+from tilec.records import dataclass
 from tilec.source.span import Span
 
 from ..ide.document import Document

@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from tilec.records import dataclass
 
 from ..ide import environment
 from ..ide.document import Document

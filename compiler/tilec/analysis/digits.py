@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ..ir.affine import linear
 from ..ir.build import const_int
 from ..ir.expr import Binary, Expr, Var
 from ..ir.expr import walk as walk_expr
+from ..records import dataclass
 from .bounds import Ranges
 from .layout import THREAD, Digit, FragmentLayout
 

@@ -1,7 +1,7 @@
 """A kernel's launch as layout inference sees it on one target."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import gcd
 from typing import Any
 
@@ -13,6 +13,7 @@ from ..ir.expr import Expr, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.layouts import LayoutValue
 from ..ir.stmt import Body, Launch, TileOp
+from ..records import dataclass
 from ..target.chips import MAX_THREADS, Target
 from .digits import replicated
 from .layout import THREAD, Digit, FragmentLayout, Replica

@@ -9,9 +9,10 @@ bijections (up to replication) by construction and both directions are simple ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from ..records import dataclass
 
 THREAD, REGISTER = "thread", "register"
 

@@ -7,12 +7,13 @@ fragments it touches unknown, and nothing is said about them. TileLang: transfor
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..ir.buffer import Buffer
 from ..ir.build import const_int
 from ..ir.expr import Var
+from ..records import dataclass
 from .digits import DigitSum, replicated
 from .layout import FragmentLayout
 from .placement import (

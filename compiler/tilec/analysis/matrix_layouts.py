@@ -6,8 +6,8 @@ A lane's place is written with g = lane / 4 and t = lane % 4, as the tables do.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
+from ..records import dataclass
 from .layout import REGISTER, THREAD, Digit, FragmentLayout, Replica
 
 WARP, ROWS, COLUMNS = 32, 16, 8

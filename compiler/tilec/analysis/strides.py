@@ -1,7 +1,6 @@
 """Addresses as sums: by how many elements an access moves with each variable, and what its alignment is."""
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 
 from ..ir.affine import linear
@@ -9,6 +8,7 @@ from ..ir.buffer import Buffer
 from ..ir.build import const_int
 from ..ir.expr import Binary, Cast, Expr, Unknown, Var
 from ..ir.expr import walk as walk_expr
+from ..records import dataclass
 
 
 @dataclass(eq=False, repr=False)

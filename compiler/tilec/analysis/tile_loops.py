@@ -5,7 +5,7 @@ A copy that touches a fragment is a loop over its elements. Conditions are TileL
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..ir.buffer import FRAGMENT, GLOBAL, REDUCER, SHARED, SHARED_DYN, Buffer, Region, tile_axes, whole
@@ -14,6 +14,7 @@ from ..ir.expr import Call, Expr, Load, Select, Unknown, Var, children, equal
 from ..ir.expr import walk as walk_expr
 from ..ir.ops import OPS
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Launch, Let, Parallel, Stmt, Store, TileOp, While, bodies, expressions
+from ..records import dataclass
 from ..source.span import Span
 from .digits import DigitSum
 from .placement import Space

@@ -7,10 +7,10 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 
+from ..records import dataclass
 from ..target.chips import Target
 from . import cache, nvrtc
 from .remarks import Remark, parse_remarks

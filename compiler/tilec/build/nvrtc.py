@@ -9,11 +9,11 @@ import ctypes
 import importlib.util
 import os
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from glob import glob
 from pathlib import Path
 
+from ..records import dataclass
 from ..target.chips import Target
 
 HEADERS = frozenset(("cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "cuda_fp6.h", "cuda_fp4.h"))  # those that need nothing of the host

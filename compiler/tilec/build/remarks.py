@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from ..records import dataclass
 
 _REMARK = re.compile(r"ptxas (?:info|warning)\s*: \((C7\d{3})\) (.*)")
 _KERNEL = re.compile(r"\s*(?:in|around line \d+ in)?\s*(?:the )?(?:function|entry function) '(\w+)'\s*$")

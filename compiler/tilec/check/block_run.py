@@ -6,7 +6,7 @@ PTX ISA, mbarrier: a phase completes with the expected arrivals; after n complet
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..ir.buffer import BARRIER, CLUSTER_BARRIER, VAR, Buffer, Region
@@ -15,6 +15,7 @@ from ..ir.evaluate_int import evaluate
 from ..ir.expr import Const, Expr, Var, walk
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Launch, Let, Stmt, Store, TileOp, While, bodies
 from ..ir.stmt import walk as statements
+from ..records import dataclass
 
 MOST_STEPS = 1200  # of a role; longer runs are cut there
 WAIT, ARRIVE, WRITE, READ, SYNC = "wait", "arrive", "write", "read", "sync"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..ir.buffer import FRAGMENT, GLOBAL, SHARED, SHARED_DYN, Buffer, Region
 from ..ir.evaluate_int import evaluate
 from ..ir.expr import Binary, Call, Expr, Load, Unary, Unknown, Var, equal
 from ..ir.stmt import If, Let, Store, TileOp, While
+from ..records import dataclass
 from .facts import READ, Facts, Place
 from .ranges import Range, Ranges
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ..records import dataclass
 from ..source.span import Span
 
 ERROR, WARNING, INFORMATION = "error", "warning", "information"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from ..ir.buffer import Buffer, Region
@@ -14,6 +14,7 @@ from ..ir.expr import walk as walk_expr
 from ..ir.ops import OPS
 from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, For, If, Jump, Launch, Parallel, Stmt, Store, TileOp, While, bodies
+from ..records import dataclass
 from ..source.span import Span
 from ..target.chips import MAX_THREADS
 

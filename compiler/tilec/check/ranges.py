@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir.build import const_int
 from ..ir.expr import Binary, Expr, Var
 from ..ir.stmt import For, If, Launch, Parallel
+from ..records import dataclass
 from .facts import Place, has_jump
 
 

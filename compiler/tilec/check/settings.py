@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..records import dataclass
 from .diagnostic import INFORMATION, SEVERITIES
 from .registry import BY_NAME, Rule
 from .table import OPT_IN

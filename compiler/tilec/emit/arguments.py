@@ -5,7 +5,6 @@ May be imported without TVM.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir import dtypes
@@ -16,6 +15,7 @@ from ..ir.evaluate_int import evaluate
 from ..ir.expr import Expr, Unknown, Var, walk
 from ..ir.printer import expr_text
 from ..ir.program import TileProgram
+from ..records import dataclass
 from ..transform.errors import LoweringError
 
 # DLPack's type codes (dlpack.h, DLDataTypeCode).

@@ -1,12 +1,12 @@
 """A program of loops as TIRx: a host function that checks the arguments, and the loops, which it calls; machine code through LLVM."""
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from .. import tvm_compat as T
 from ..ir.buffer import Buffer
 from ..ir.program import TileProgram
+from ..records import dataclass
 from ..source.span import Span
 from .arguments import Plan, plan_arguments
 from .host import HostBuilder, host_function

@@ -4,13 +4,14 @@ Arguments arrive as an array of tagged values (TVM's FFI); tensors as DLTensor p
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from .. import tvm_compat as T
 from ..ir.buffer import Buffer
 from ..ir.build import cast, const, const_int
 from ..ir.expr import Expr, Var
+from ..records import dataclass
 from . import arguments as A
 from .arguments import Place, Plan
 from .tir import TirEmitter

@@ -6,10 +6,10 @@ so buffers hold plain bits and the conversions are spelled out here. 4-bit eleme
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from .. import tvm_compat as T
+from ..records import dataclass
 
 # Memory format -> (type of the stored bits, type its values are computed in).
 STORED = {

@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from ..records import dataclass
 from ..source.file import SourceFile
 from ..source.nodes import walk
 

@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ..records import dataclass
 from ..source.file import SourceFile
 from ..source.span import Span
 from .blocks import statements_of

@@ -5,9 +5,10 @@ import ast
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ..records import dataclass
 from ..source.file import SourceFile
 from ..source.mentions import mentions_language
 from ..source.nodes import walk

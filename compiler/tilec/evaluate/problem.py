@@ -1,8 +1,9 @@
 """What the front end reports besides tile programs: problems it saw itself, and uses of the TileLang API."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..records import dataclass
 from ..source.span import Span
 
 

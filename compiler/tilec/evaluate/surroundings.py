@@ -4,9 +4,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from ..records import dataclass
 from .blocks import statements_within
 
 _RAISES = ("raises", "assertRaises", "assertRaisesRegex")

@@ -6,12 +6,13 @@ Numbers, strings, tuples, lists, dicts, None are themselves; device scalars are 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ..ir import dtypes
 from ..ir.buffer import Buffer, Region
 from ..ir.expr import Const, Expr, Unknown, Var, equal
+from ..records import dataclass
 from ..source.span import Span
 
 if TYPE_CHECKING:

@@ -1,9 +1,10 @@
 """Buffers, regions of buffers, and how the regions of two operands correspond."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ..records import dataclass
 from ..source.span import Span
 from . import dtypes
 from .build import const, const_int

@@ -7,9 +7,9 @@ constructors here do neither.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..records import dataclass
 from ..source.span import Span
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """Layouts that a user writes down: the values of annotate_layout and loop_layout."""
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ..records import dataclass
 from .buffer import Buffer
 from .expr import Expr, Var
 

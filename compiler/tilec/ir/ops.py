@@ -5,7 +5,7 @@ Shapes: a tile is a region's extents that are not 1.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ..records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """The tile program: one kernel at one instance."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ..records import dataclass
 from ..source.span import Span
 from .buffer import Buffer
 from .expr import Var

@@ -6,8 +6,7 @@ four bits of metadata, the first group's in the lowest bits: two positions of tw
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..records import dataclass
 from . import dtypes
 
 BITS_PER_GROUP = 4

@@ -5,9 +5,10 @@ user's statement it came from, which lowering hands on, so that each line of out
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ..records import dataclass
 from ..source.span import Span
 from .buffer import Buffer, Region
 from .expr import Expr, Var

@@ -6,9 +6,9 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
+from ..records import dataclass
 from .decorators import JITFunction, compile
 from .errors import CompileError
 from .kernel import JITKernel

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
@@ -11,6 +10,7 @@ from ..ir import dtypes
 from ..ir.buffer import FRAGMENT, GLOBAL, LOCAL, VAR, Buffer
 from ..ir.program import TileProgram
 from ..ir.stmt import Stmt, Store, TileOp
+from ..records import dataclass
 from ..source.span import Span
 
 # Distance from 1 to the next number.

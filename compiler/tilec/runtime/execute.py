@@ -4,7 +4,7 @@ from __future__ import annotations
 import contextlib
 import platform
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 from ..build.launch import LaunchError
 from ..build.nvcc import ToolkitError
 from ..ir.buffer import Buffer
+from ..records import dataclass
 from ..source.file import SourceFile
 from ..source.span import Span
 from ..transform.errors import LoweringError

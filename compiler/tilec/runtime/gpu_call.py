@@ -9,12 +9,12 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..build.launch import C_TYPES, Config, Driver, LaunchError, PreparedLaunch
 from ..emit.arguments import ArgumentError, Plan, alignment_message, null_message
 from ..ir.buffer import Buffer
+from ..records import dataclass
 from ..transform.bulk.tensor_map import TensorMap
 from .looks import Checked, Looks
 from .outputs import Outputs

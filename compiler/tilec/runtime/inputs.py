@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from ..ir.expr import Expr, Load, Var, walk
 from ..ir.ops import OPS
 from ..ir.program import TileProgram
 from ..ir.stmt import Store, TileOp, expressions
+from ..records import dataclass
 
 DEFAULT_EXTENT = 200  # of dynamic dimensions: a multiple of 8, but of no usual block size, so that edges are exercised
 PACKED_RATIO = 2  # elements a byte of 4-bit types

@@ -4,13 +4,13 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ..ir.buffer import Buffer
 from ..ir.program import TileProgram
+from ..records import dataclass
 from ..source.file import SourceFile
 from .inputs import Roles, stored_dtype
 from .usermodule import UserModule

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir import dtypes
@@ -20,6 +19,7 @@ from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, For, If, Launch, Parallel, Stmt, TileOp, While, bodies, expressions
 from ..ir.stmt import walk as walk_statements
+from ..records import dataclass
 from ..target.chips import Target
 from ..target.rates import Rates, rates
 from ..transform.matrix.instruction import plan as plan_matrix

@@ -3,8 +3,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
+
+from ..records import dataclass
 
 CPU_SECONDS = 2.0  # spent at most on measuring, however many repetitions were asked for
 GPU_SECONDS = 4.0

@@ -11,9 +11,11 @@ import importlib.util
 import sys
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from ..records import dataclass
 
 
 class Inert:

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from ..records import dataclass
 
 _DIRECTIVE = re.compile(r"#\s*tile-lsp:\s*(?P<kind>[A-Za-z_-]+)\s*(?P<rest>[=:\[( ].*)?$")
 KINDS = ("instance", "ignore", "ignore-file", "reference", "inputs")

@@ -5,7 +5,8 @@ import ast
 import re
 import sys
 import warnings
-from dataclasses import dataclass
+
+from ..records import dataclass
 
 _MISPLACED = ("unexpected indent", "unindent does not match any outer indentation level")
 MAX_REPAIRS = 12  # a file with more broken statements than this is being torn apart, not edited

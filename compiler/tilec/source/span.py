@@ -1,7 +1,7 @@
 """Places in source text."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ..records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

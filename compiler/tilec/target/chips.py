@@ -6,7 +6,7 @@ wgmma (sm_90a), tcgen05 (sm_100a).
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ..records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ over for the others.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..records import dataclass
 from .chips import Target
 
 

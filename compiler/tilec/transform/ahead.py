@@ -1,7 +1,7 @@
 """Which copies of a pipelined loop can be moved to an earlier iteration."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ..ir.buffer import GLOBAL, Buffer, Region
 from ..ir.build import const
@@ -10,6 +10,7 @@ from ..ir.expr import walk as walk_expr
 from ..ir.ops import OPS
 from ..ir.stmt import Alloc, Body, For, Jump, Let, Stmt, Store, TileOp, expressions
 from ..ir.stmt import walk as walk_statements
+from ..records import dataclass
 from .rewrite import map_children, map_expr, map_own, substitute
 
 _WAITED = ("tcgen05_gemm", "wgmma_gemm")  # operands may still be read when the statement is over

@@ -1,12 +1,13 @@
 """Block barriers between units that exchange data through memory."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ..ir.buffer import GLOBAL, Buffer
 from ..ir.program import TileProgram
 from ..ir.stmt import Body, For, If, Jump, Launch, Role, Stmt, While
 from ..ir.stmt import walk as walk_statements
+from ..records import dataclass
 from .context import PassContext
 from .matrix.barrier_functions import SYNC_THREADS, group_barriers, role_barrier
 from .threads import strip

@@ -1,7 +1,7 @@
 """The state that passes share while one program is lowered."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ..analysis.layout import FragmentLayout
@@ -10,6 +10,7 @@ from ..ir.buffer import LOCAL, SHARED_DYN, Buffer
 from ..ir.build import const, const_int
 from ..ir.expr import Expr, Var
 from ..ir.stmt import Launch
+from ..records import dataclass
 from ..target.chips import Target
 from .errors import LoweringError
 

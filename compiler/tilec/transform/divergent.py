@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ..analysis.bounds import Ranges
 from ..analysis.divergence import PRIVATE, Divergence
@@ -13,6 +12,7 @@ from ..ir.expr import Binary, Call, Expr, Load, Var, equal
 from ..ir.expr import walk as walk_expr
 from ..ir.stmt import For, If, Let, Stmt, Store, expressions
 from ..ir.stmt import walk as walk_statements
+from ..records import dataclass
 from .context import LaunchState
 from .errors import LoweringError
 from .guard import conjuncts

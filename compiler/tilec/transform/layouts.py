@@ -1,7 +1,7 @@
 """Layout inference: where fragments live, how parallel loops are shared out, how shared tiles are stored."""
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..analysis.bounds import Ranges
@@ -16,6 +16,7 @@ from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, For, Launch, Parallel, Role, Stmt, Store, TileOp, bodies, expressions
 from ..ir.stmt import walk as walk_statements
+from ..records import dataclass
 from .bulk.tensor_map import bulk_layout
 from .context import LaunchState, PassContext
 from .expand import over_tile

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 
 from ..analysis.bounds import Ranges
 from ..analysis.digits import DigitSum, FragmentAccess, LoopDigits, Part, fragment_access
@@ -16,6 +15,7 @@ from ..ir.expr import Expr, Load, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Let, Parallel, Stmt, Store, TileOp
 from ..ir.stmt import walk as walk_statements
+from ..records import dataclass
 from ..source.span import Span
 from .atomics import atomic_statement, lower_atomic_calls
 from .context import LaunchState

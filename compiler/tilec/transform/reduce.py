@@ -1,8 +1,6 @@
 """Reductions of whole fragments: registers first, then lanes of a warp, then warps through shared memory."""
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..analysis.bounds import Ranges
 from ..analysis.digits import same_placement
 from ..analysis.layout import REGISTER, THREAD, Digit, FragmentLayout
@@ -10,6 +8,7 @@ from ..ir.buffer import FRAGMENT, Buffer
 from ..ir.build import binary, call, cast, const, select
 from ..ir.expr import Expr, Load, Var
 from ..ir.stmt import Alloc, Body, For, If, Parallel, Stmt, Store, TileOp
+from ..records import dataclass
 from .context import LaunchState
 from .cpu.reduce import combine, identity
 from .layouts import without_dimension

@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 
 from ..ir.program import TileProgram
+from ..records import dataclass
 from ..target.chips import Target
 from .context import PassContext
 from .emitted import as_emitted

@@ -1,7 +1,7 @@
 """Places of shared buffers in the block's pool: buffers that never live together may share bytes."""
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..ir import dtypes
@@ -12,6 +12,7 @@ from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, For, If, Launch, Role, Stmt, Store, While, expressions
 from ..ir.stmt import walk as walk_statements
+from ..records import dataclass
 from .context import LaunchState, PassContext
 from .errors import LoweringError
 from .rewrite import map_children, replace_buffers

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir import dtypes
@@ -16,6 +15,7 @@ from ..ir.buffer import Buffer
 from ..ir.build import const_int
 from ..ir.expr import Binary, Cast, Const, Var
 from ..ir.program import TileProgram
+from ..records import dataclass
 
 _BITS = 128
 

@@ -17,7 +17,7 @@ more than asked for, and as many iterations are in flight as were asked for.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir.buffer import Buffer, Region
 from ..ir.build import binary, const, const_int
@@ -25,6 +25,7 @@ from ..ir.expr import Expr, Var
 from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, For, If, Launch, Let, Role, Stmt, TileOp
 from ..ir.stmt import walk as walk_statements
+from ..records import dataclass
 from .ahead import at_stage, count_uses, has_jump, loop_facts, place_of, reads_asynchronously, runs_ahead
 from .context import PassContext
 from .rewrite import map_children, map_own

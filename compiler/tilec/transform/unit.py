@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..ir.buffer import GLOBAL, Buffer
 from ..ir.build import const
@@ -10,6 +10,7 @@ from ..ir.expr import Call, Expr, Load
 from ..ir.expr import walk as walk_expr
 from ..ir.stmt import Body, If, Stmt, Store, expressions
 from ..ir.stmt import walk as walk_statements
+from ..records import dataclass
 from ..source.span import Span
 
 

@@ -4,7 +4,6 @@ Wide accesses move data unchanged, between memory and memory or memory and a sma
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..analysis.layout import REGISTER, Digit, FragmentLayout
@@ -16,6 +15,7 @@ from ..ir.expr import Binary, Call, Expr, Load, Select, Var
 from ..ir.expr import walk as walk_expr
 from ..ir.stmt import Alloc, Body, For, If, Parallel, Stmt, Store, TileOp, expressions
 from ..ir.stmt import walk as walk_statements
+from ..records import dataclass
 from .async_copy import async_copy_bytes, async_copy_statement
 from .atomics import adds_at_once, wide_add
 from .context import LaunchState

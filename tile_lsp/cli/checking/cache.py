@@ -14,9 +14,10 @@ import stat
 import time
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tilec.records import dataclass
 
 from .result import FileResult, Packed, unpack
 

@@ -7,9 +7,10 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from tilec.records import dataclass
 from tilec.source.mentions import WORDS
 
 from ...ide.project import Config

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from tilec.check.diagnostic import Diagnostic, Edit, Fix, Related
+from tilec.records import dataclass
 from tilec.source.span import Span
 
 from ...ide.cells import python_lines

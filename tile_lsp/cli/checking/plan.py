@@ -6,10 +6,11 @@ import argparse
 import hashlib
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from tilec.check.settings import Settings, near_selectors, unknown_selectors
+from tilec.records import dataclass
 from tilec.target import chips
 
 from ...ide import project

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tilec.check.diagnostic import Diagnostic, Edit, Fix, Related
+from tilec.records import dataclass
 from tilec.source.span import Span
 
 Packed = dict[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from tilec.check.checker import check_analysis
 from tilec.check.diagnostic import Diagnostic
 from tilec.check.suppress import selectors
 from tilec.evaluate import analyse, instantiate
+from tilec.records import dataclass
 from tilec.source.file import SourceFile
 from tilec.source.shared import shared_source
 from tilec.target import chips

@@ -6,11 +6,12 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TextIO
 
 from tilec.check.diagnostic import ERROR, INFORMATION, WARNING, Diagnostic
+from tilec.records import dataclass
 
 from ..checking import notebook
 from ..checking.result import FileResult

@@ -3,13 +3,12 @@ PTX ISA, mma and wgmma."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir import dtypes
 from ...ir.buffer import FRAGMENT, SHARED, SHARED_DYN, TMEM, Buffer, Region
 from ...ir.build import const_int
 from ...ir.expr import Unknown
 from ...ir.stmt import TileOp
+from ...records import dataclass
 from ..context import RuleContext
 from ..facts import Place, argument_span, is_runtime, thread_count
 from ..registry import rule

@@ -6,7 +6,6 @@ flattened loop, each a vector as wide as every access allows. CUDA C++ Best Prac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 
 from ...analysis.strides import Address, address
@@ -16,6 +15,7 @@ from ...ir.build import const_int
 from ...ir.expr import Call, Expr, Load, Var
 from ...ir.expr import walk as walk_expr
 from ...ir.stmt import Body, Evaluate, For, If, Let, Parallel, Stmt, Store, TileOp, While, bodies, expressions
+from ...records import dataclass
 from ...source.span import Span
 from ..context import RuleContext
 from ..facts import Place, static_ints, thread_count

@@ -4,13 +4,13 @@ completed phases the wait for parity (n - 1) % 2 returns, the other one blocks u
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 from ...ir.buffer import BARRIER, Buffer, Region
 from ...ir.build import const_int
 from ...ir.evaluate_int import evaluate
 from ...ir.expr import Expr, Var
 from ...ir.stmt import For, If, TileOp
+from ...records import dataclass
 from ..context import RuleContext
 from ..facts import OPAQUE, Access, Place, argument_span, has_jump
 from ..registry import rule

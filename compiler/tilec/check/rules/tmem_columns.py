@@ -3,11 +3,10 @@ TileLang 0.1.15, lower_shared_tmem.cc."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir import dtypes
 from ...ir.buffer import TMEM, Buffer, Region
 from ...ir.stmt import Launch, TileOp
+from ...records import dataclass
 from ..context import RuleContext
 from ..facts import Facts
 from ..registry import rule

@@ -1,7 +1,7 @@
 """Whole kernels and modules as CUDA text."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...analysis.bounds import Ranges
@@ -11,6 +11,7 @@ from ...ir.expr import Call, Expr, Load, Var, walk
 from ...ir.program import TileProgram
 from ...ir.stmt import Alloc, Launch, Store, expressions
 from ...ir.stmt import walk as walk_statements
+from ...records import dataclass
 from ...source.span import Span
 from ...target.chips import Target
 from ...transform.bulk.tensor_map import TensorMap

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...records import dataclass
 from ...source.nodes import children, walk
 from ..blocks import statements_of
 

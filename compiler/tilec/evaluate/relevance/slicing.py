@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ...records import dataclass
 from ...source.file import SourceFile
 from ...source.nodes import children, walk
 from ..blocks import statements_of

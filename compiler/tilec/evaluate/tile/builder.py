@@ -1,12 +1,13 @@
 """The tile program under construction."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...ir.buffer import VAR, Buffer
 from ...ir.expr import Expr, Var
 from ...ir.stmt import Body, Jump, Stmt
+from ...records import dataclass
 from ...source.span import Span
 from ..scope import Scope
 from ..values import Expired

@@ -1,13 +1,14 @@
 """Schedules as objects: tile schedulers of persistent kernels, hand-written warp specialisation."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...ir.buffer import VAR, Buffer
 from ...ir.build import binary, ceildiv, const, lift
 from ...ir.expr import Expr, Load
 from ...ir.stmt import Alloc, Store
+from ...records import dataclass
 from ..evaluator import Evaluator
 from ..values import NUM_SMS, Class, Instance, Native, is_unknown, plain, unknown
 from .registry import Bound, api

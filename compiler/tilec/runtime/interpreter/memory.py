@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ...ir import dtypes
 from ...ir.buffer import Buffer
+from ...records import dataclass
 
 TORCH = {
     "bool": torch.bool,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
 from ...ir.buffer import Region, tile_axes
+from ...records import dataclass
 from .expressions import indices_of, integer
 from .memory import compute_dtype, convert
 from .state import State

@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from ...ir.expr import Call, Expr, Var, walk
 from ...ir.program import TileProgram
 from ...ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Launch, Let, Parallel, Stmt, Store, TileOp, While, expressions
 from ...ir.stmt import walk as walk_statements
+from ...records import dataclass
 from .expressions import evaluate, indices_of, integer
 from .memory import Unsupported, compute_dtype, convert
 from .state import Fault, State

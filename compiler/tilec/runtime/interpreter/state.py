@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 import torch
@@ -12,6 +12,7 @@ from ...ir import dtypes
 from ...ir.buffer import DESCRIPTOR, GLOBAL, LOCAL, VAR, Buffer
 from ...ir.expr import Call, Var
 from ...ir.stmt import Stmt
+from ...records import dataclass
 from ...source.span import Span
 from .expressions import compute, evaluate, indices_of, integer
 from .memory import Memory, Storage, Unsupported, compute_dtype, convert

@@ -7,10 +7,10 @@ on and never stored. A fault is reported where the value reaches global memory, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import torch
 
+from ...records import dataclass
 from ...source.span import Span
 
 

@@ -6,7 +6,7 @@ written while the one before is still read, and warpgroups that are apart in tim
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...ir import dtypes
@@ -15,6 +15,7 @@ from ...ir.build import binary, const
 from ...ir.expr import Expr, Load, Var
 from ...ir.stmt import Body, Evaluate, For, If, Stmt, TileOp
 from ...ir.stmt import walk as walk_statements
+from ...records import dataclass
 from ..ahead import accesses
 from ..matrix.barrier_functions import FENCE_PROXY_ASYNC, NAMED_BARRIER
 from ..matrix.device import DeviceFunction, address_of, function

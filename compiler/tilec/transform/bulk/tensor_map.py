@@ -5,13 +5,12 @@ CUDA driver API, cuTensorMapEncodeTiled: rank 1 to 5, a contiguous innermost dim
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir import dtypes
 from ...ir.buffer import GLOBAL, Buffer, Region, tile_axes
 from ...ir.build import const_int
 from ...ir.expr import Call, Expr
 from ...ir.stmt import TileOp
+from ...records import dataclass
 from ..matrix.shared import CanonicalTile, canonical_tile
 from ..sizes import is_multiple
 

@@ -6,13 +6,13 @@ not be aligned for 32-bit access, and the compiler removes the copies once the a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.buffer import Buffer
 from ...ir.build import const, lift
 from ...ir.expr import Call, Expr, Load
 from ...ir.stmt import Evaluate
+from ...records import dataclass
 from ...source.span import Span
 
 

@@ -7,10 +7,9 @@ the 16 rows used here). "mma.sp" takes twice the k of the same types.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir import dtypes
 from ...ir.buffer import TMEM
+from ...records import dataclass
 from ...target.chips import Target
 from .partition import WarpGrid, warp_grid
 from .shape import MatrixShape

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.buffer import FRAGMENT, LOCAL, Buffer
 from ...ir.build import binary, const
 from ...ir.expr import Expr, Load, Var
 from ...ir.stmt import Alloc, For, If, Let, Stmt, Store
+from ...records import dataclass
 from .contract import MatrixContext
 from .device import at
 from .instruction import Mma

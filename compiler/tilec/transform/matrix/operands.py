@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.buffer import LOCAL, Buffer
 from ...ir.build import binary, const, const_int, select
 from ...ir.expr import Expr, Load, Var
 from ...ir.stmt import For, Stmt, Store
+from ...records import dataclass
 from ..sizes import is_multiple
 from .contract import MatrixContext
 from .device import address_of, at, zero

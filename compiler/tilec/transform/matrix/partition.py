@@ -7,7 +7,8 @@ to N, ``square`` takes the split whose tiles-per-warp ratio is nearest to M / N 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from ...records import dataclass
 
 TILE_M, TILE_N, WARP = 16, 8, 32
 

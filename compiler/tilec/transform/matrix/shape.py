@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir import dtypes
@@ -11,6 +10,7 @@ from ...ir.build import const_int
 from ...ir.expr import Expr
 from ...ir.sparsity import metadata_factor
 from ...ir.stmt import TileOp
+from ...records import dataclass
 from .problem import MatrixProblem
 
 SPARSE_OPS = ("gemm_sp", "wgmma_gemm_sp")

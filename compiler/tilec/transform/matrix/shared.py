@@ -7,7 +7,6 @@ storage serves both majors: K-major when the columns run along K, MN-major when 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir import dtypes
@@ -15,6 +14,7 @@ from ...ir.buffer import TMEM, Buffer
 from ...ir.build import binary
 from ...ir.expr import Expr
 from ...ir.stmt import TileOp
+from ...records import dataclass
 from ...target.chips import Target
 from .problem import MatrixProblem
 from .shape import matrix_shape

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.buffer import TMEM, Region
 from ...ir.build import binary, cast, const, const_int, const_value, lift
 from ...ir.expr import Expr, Var
 from ...ir.stmt import If, Let, Stmt
+from ...records import dataclass
 from ...target.chips import Target
 from ..sizes import is_multiple
 from .barrier_functions import FENCE_PROXY_ASYNC, SYNC_THREADS

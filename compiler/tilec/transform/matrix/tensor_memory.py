@@ -6,7 +6,7 @@ further columns; a matrix of 64 rows fills lanes 0..15 of each quarter of 32 (PT
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...analysis.layout import REGISTER, THREAD, Digit, FragmentLayout, Replica
 from ...ir import dtypes
@@ -14,6 +14,7 @@ from ...ir.buffer import FRAGMENT, TMEM, Buffer, Region
 from ...ir.build import binary, cast, const, const_int
 from ...ir.expr import Expr, Load, Var
 from ...ir.stmt import For, If, Let, Stmt, TileOp
+from ...records import dataclass
 from ...source.span import Span
 from ..sizes import is_multiple
 from .barrier_functions import SYNC_THREADS

@@ -6,14 +6,13 @@ register operand of a warp lie as in mma.sync's tables, a warpgroup's four warps
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...analysis.layout import REGISTER, THREAD, Digit, FragmentLayout, Replica
 from ...ir import dtypes
 from ...ir.buffer import FRAGMENT, Region
 from ...ir.build import cast, const, const_int, const_value
 from ...ir.expr import Expr, Var
 from ...ir.stmt import Let, Stmt, TileOp
+from ...records import dataclass
 from ...source.span import Span
 from ...target.chips import Target
 from ..sizes import is_multiple

@@ -1,13 +1,14 @@
 """The code of the warps that compute: the kernel without the copies that another warp does."""
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...ir.buffer import Buffer
 from ...ir.build import binary, const, const_int, const_value
 from ...ir.expr import Expr
 from ...ir.stmt import Alloc, Body, For, If, Stmt, TileOp
 from ...ir.stmt import walk as walk_statements
+from ...records import dataclass
 from ...target.chips import Target
 from ..ahead import accesses, at_stage
 from ..rewrite import map_children, substitute_body

@@ -6,7 +6,7 @@ fragment or array that only ever holds a piece of a tensor asks the tensor, whic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...ir.buffer import GLOBAL, Buffer, tile_axes
 from ...ir.build import const_int
@@ -14,6 +14,7 @@ from ...ir.expr import Expr, Load, Var
 from ...ir.expr import walk as walk_expr
 from ...ir.stmt import Body, For, If, Stmt, Store, TileOp
 from ...ir.stmt import walk as walk_statements
+from ...records import dataclass
 from ..ahead import accesses
 from ..rewrite import map_children, map_expr, substitute
 

@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...ir.buffer import FRAGMENT, Buffer
 from ...ir.build import binary, const, const_int
 from ...ir.program import TileProgram
 from ...ir.stmt import Alloc, Body, For, Launch, Role, Stmt
 from ...ir.stmt import walk as walk_statements
+from ...records import dataclass
 from ...target.chips import Target
 from ..configs import NO_TMA, NO_WARP_SPECIALISATION, is_set
 from ..context import LaunchState, PassContext

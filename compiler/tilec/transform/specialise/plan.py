@@ -1,7 +1,7 @@
 """Which loops of a kernel a copying warp can serve, and which copies belong together."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...ir.buffer import GLOBAL, Buffer, Region
 from ...ir.expr import Load
@@ -9,6 +9,7 @@ from ...ir.expr import walk as walk_expr
 from ...ir.ops import OPS
 from ...ir.stmt import Alloc, Body, For, If, Launch, Role, Stmt, TileOp, While, expressions
 from ...ir.stmt import walk as walk_statements
+from ...records import dataclass
 from ..ahead import accesses, count_uses, has_jump, loop_facts, reads_asynchronously, runs_ahead
 from ..bulk.tensor_map import bulk_tile
 from ..context import LaunchState, PassContext

@@ -1,9 +1,8 @@
 """How many registers each warpgroup may have: copying needs few, and what it gives up the others get (PTX ISA, "setmaxnreg")."""
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir.stmt import Stmt, TileOp
+from ...records import dataclass
 from ...source.span import Span
 
 _FILE = 512  # 32-bit registers of a multiprocessor for each of a warpgroup's 128 threads

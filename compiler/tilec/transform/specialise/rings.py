@@ -5,13 +5,14 @@ consumer warp has read them. Both sides count stages alike, so a stage and the p
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...ir.buffer import BARRIER, VAR, Buffer, Region
 from ...ir.build import binary, const, select
 from ...ir.expr import Expr, Load, Var
 from ...ir.stmt import Alloc, Let, Stmt, Store, TileOp
+from ...records import dataclass
 from ...source.span import Span
 from ..context import PassContext
 from ..matrix.wgmma_functions import UNIFORM

@@ -7,13 +7,14 @@ was started: so the tensor cores are never without work that could have been giv
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ...ir.buffer import FRAGMENT, Buffer, Region, whole
 from ...ir.build import const_value
 from ...ir.stmt import Stmt, TileOp
 from ...ir.stmt import walk as walk_statements
+from ...records import dataclass
 from ...target.chips import Target
 from ..ahead import accesses
 from ..matrix.instruction import plan as plan_matrix

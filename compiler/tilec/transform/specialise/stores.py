@@ -5,12 +5,13 @@ What matrix operations accumulated is stored by each warpgroup for itself (``bul
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ...ir.buffer import FRAGMENT, GLOBAL, SHARED_DYN, Buffer, Region, tile_shape, whole
 from ...ir.build import const
 from ...ir.stmt import Alloc, Body, Stmt, TileOp
 from ...ir.stmt import walk as walk_statements
+from ...records import dataclass
 from ..ahead import accesses, count_uses
 from ..bulk.accumulators import RowStore, part_map, part_of, plan_rows
 from ..bulk.tensor_map import bulk_tile
