@@ -5,7 +5,7 @@ A fragment goes through a shared tile where memory is left for it. What the inst
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ...analysis.divergence import Divergence
 from ...ir.buffer import FRAGMENT, GLOBAL, SHARED_DYN, Buffer, Region, tile_shape, whole
@@ -14,6 +14,7 @@ from ...ir.expr import walk as walk_expr
 from ...ir.program import TileProgram
 from ...ir.stmt import Alloc, Body, For, If, Launch, Parallel, Role, Stmt, Store, TileOp, While, expressions
 from ...ir.stmt import walk as walk_statements
+from ...records import dataclass
 from ..ahead import accesses
 from ..configs import NO_TMA, is_set
 from ..context import LaunchState, PassContext
