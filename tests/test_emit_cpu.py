@@ -490,13 +490,58 @@ T.copy(s, C)
     assert torch.equal(c.view(word), a.view(word) ^ 1)
 
 
-def test_a_view_of_another_size_is_refused_on_the_cpu():
-    from tilec.transform.errors import LoweringError
-
-    with pytest.raises(LoweringError, match="another size"):
-        one_block('A: T.Tensor((8,), "int32"), B: T.Tensor((32,), "uint8")', """
+def test_a_view_of_smaller_elements_reads_their_parts():
+    f = one_block('A: T.Tensor((8,), "int32"), B: T.Tensor((32,), "uint8"), C: T.Tensor((8,), "int32")', """
 s = T.alloc_shared((8,), "int32")
 T.copy(A, s)
 v = T.view(s, (32,), dtype="uint8")
 T.copy(v, B)
+for i in T.Parallel(8):
+    v[4 * i + 1] = T.cast(i, "uint8")
+T.copy(s, C)
 """)
+    a = torch.arange(8, dtype=torch.int32) * -70000001
+    b, c = torch.zeros(32, dtype=torch.uint8), torch.zeros(8, dtype=torch.int32)
+    f(a, b, c)
+    wanted = a.view(torch.uint8).clone()
+    assert torch.equal(b, wanted)
+    wanted[1::4] = torch.arange(8)
+    assert torch.equal(c, wanted.view(torch.int32))
+
+
+def test_a_view_of_larger_elements_that_is_updated_in_place():
+    f = one_block('A: T.Tensor((32,), "float16"), B: T.Tensor((8,), "int64"), C: T.Tensor((32,), "float16"), D: T.Tensor((32,), "bfloat16")', """
+s = T.alloc_shared((32,), "float16")
+w = T.view(s, (8,), dtype="int64")
+v = T.view(w, (32,), dtype="bfloat16")
+T.copy(A, s)
+for i in T.Parallel(8):
+    B[i] = w[i]
+    w[i] = w[i] + 4294967297
+T.copy(s, C)
+T.copy(v, D)
+""")
+    a = normal(32, dtype=torch.float16)
+    a[5] = float("nan")  # bits stay what they are
+    b, c, d = torch.zeros(8, dtype=torch.int64), torch.zeros(32, dtype=torch.float16), torch.zeros(32, dtype=torch.bfloat16)
+    f(a, b, c, d)
+    wanted = a.view(torch.int64) + 4294967297
+    assert torch.equal(b, a.view(torch.int64))
+    assert torch.equal(c.view(torch.int64), wanted)
+    assert torch.equal(d.view(torch.int64), wanted)
+
+
+def test_a_view_of_a_tensor_in_smaller_elements_keeps_the_other_parts():
+    f = one_block('A: T.Tensor((8,), "int32"), B: T.Tensor((16,), "uint8")', """
+a = T.view(A, (16,), dtype="uint16")
+b = T.view(B, (4,), dtype="float32")
+for i in T.Parallel(8):
+    a[2 * i + 1] = T.cast(i, "uint16")
+for i in T.Parallel(4):
+    b[i] = T.cast(i, "float32") - 1.5
+""")
+    a, b = torch.arange(8, dtype=torch.int32) - 70000, torch.zeros(16, dtype=torch.uint8)
+    wanted = (a & 0xFFFF) | (torch.arange(8, dtype=torch.int32) << 16)
+    f(a, b)
+    assert torch.equal(a, wanted)
+    assert torch.equal(b.view(torch.float32), torch.arange(4.0) - 1.5)

@@ -317,3 +317,67 @@ def test_a_block_has_threads_on_every_target(target, threads, refused):
     assert bool(found) == (refused or target != "cpu")
     if refused:
         assert "a block has at least one thread" in found[0].message and found[0].span.line == 5
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_halves_are_rounded_to_even_unless_told_otherwise(dtype):
+    a = (torch.arange(-32, 32) / 4).to(getattr(torch, dtype))
+    b, c, d = (torch.zeros_like(a) for _ in range(3))
+    names = ", ".join(f"{n}: T.Tensor((64,), '{dtype}')" for n in "ABCD")
+    three_ways(names, """
+    with T.Kernel(1, threads=32) as _:
+        for i in T.Parallel(64):
+            B[i] = T.round(A[i])
+            C[i] = T.round(A[i], "ties-away-from-zero")
+            D[i] = T.round(A[i], rounding_mode="ties-to-even")
+    """, a, b, c, d, threads=False)
+    assert torch.equal(b, a.round()) and torch.equal(d, a.round())
+    assert torch.equal(c, (a.float().sign() * (a.float().abs() + 0.5).floor()).to(a.dtype))
+
+
+def test_rounding_in_cuda_is_rounding_in_tilelang():
+    text = for_target(prim("A: T.Tensor((64,), 'float32')", """
+    with T.Kernel(1, threads=32) as _:
+        for i in T.Parallel(64):
+            A[i] = T.round(A[i])
+    """), "sm_80").text("cuda")
+    assert "nearbyintf(" in text and "roundf(" not in text
+
+
+def test_what_the_first_operand_decides_is_not_computed():
+    """A division by zero is undefined in LLVM, whose vectors compute both operands of an and."""
+    a = torch.arange(-32, 32, dtype=torch.int32)
+    d = torch.arange(64, dtype=torch.int32) % 5
+    both, either, nested = (torch.zeros(64, dtype=torch.int32) for _ in range(3))
+    names = ", ".join(f"{n}: T.Tensor((64,), 'int32')" for n in "ADXYZ")
+    three_ways(names, """
+    with T.Kernel(1, threads=32) as _:
+        for i in T.Parallel(64):
+            X[i] = T.if_then_else(D[i] != 0 and A[i] % D[i] == 0, 1, 0)
+            Y[i] = T.if_then_else(D[i] == 0 or A[i] // D[i] > 3, 1, 0)
+            if D[i] != 0 and (A[i] % D[i] == 1 or A[i] // D[i] < 0):
+                Z[i] = 1
+    """, a, d, both, either, nested)
+    safe = d.clamp(min=1)
+    quotient, rest = torch.div(a, safe, rounding_mode="floor"), a % safe
+    assert torch.equal(both, ((d != 0) & (rest == 0)).int())
+    assert torch.equal(either, ((d == 0) | (quotient > 3)).int())
+    assert torch.equal(nested, ((d != 0) & ((rest == 1) | (quotient < 0))).int())
+
+
+def test_bits_of_narrow_floats_and_counts_of_bits():
+    a = torch.linspace(-4, 4, 64).half()
+    n = (torch.arange(64, dtype=torch.int32) - 9) * 12345
+    b, c, d, e = torch.zeros(64, dtype=torch.int16), torch.zeros(64, dtype=torch.bfloat16), torch.zeros(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    three_ways("A: T.Tensor((64,), 'float16'), N: T.Tensor((64,), 'int32'), B: T.Tensor((64,), 'int16'), C: T.Tensor((64,), 'bfloat16'), "
+               "D: T.Tensor((64,), 'int32'), E: T.Tensor((64,), 'int32')", """
+    with T.Kernel(1, threads=32) as _:
+        for i in T.Parallel(64):
+            B[i] = T.reinterpret(A[i], "int16")
+            C[i] = T.reinterpret(A[i], "bfloat16")
+            D[i] = T.popcount(N[i])
+            E[i] = T.clz(N[i])
+    """, a, n, b, c, d, e, cpu=False, threads=False)
+    assert torch.equal(b, a.view(torch.int16)) and torch.equal(c, a.view(torch.bfloat16))
+    assert d.tolist() == [bin(v & 0xFFFFFFFF).count("1") for v in n.tolist()]
+    assert e.tolist() == [32 - (v & 0xFFFFFFFF).bit_length() for v in n.tolist()]

@@ -10,7 +10,7 @@ from ..transform.errors import LoweringError
 
 # Names with a function of the same name in TIRx.
 _SAME = ("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan",
-         "asinh", "acosh", "atanh", "floor", "ceil", "trunc", "round", "nearbyint", "abs", "pow", "atan2", "hypot", "copysign",
+         "asinh", "acosh", "atanh", "floor", "ceil", "trunc", "nearbyint", "abs", "pow", "atan2", "hypot", "copysign",
          "isnan", "sigmoid", "erf")
 _FAST = {"__exp": "exp", "__exp10": "exp10", "__log": "log", "__log2": "log2", "__log10": "log10", "__sin": "sin", "__cos": "cos", "__tan": "tan"}
 _IEEE = {"ieee_add": "add", "ieee_sub": "sub", "ieee_mul": "mul", "ieee_fdiv": "div"}
@@ -52,6 +52,14 @@ def _fmod(e: Call, args: list[Any]) -> Any:
     if e.dtype == "float64":
         return T.extern("fmod", "float64", args)
     value = T.extern("fmodf", "float32", [T.cast("float32", a) for a in args])
+    return value if e.dtype == "float32" else T.cast(e.dtype, value)
+
+
+def _round(e: Call, args: list[Any]) -> Any:
+    """Halves away from zero, as C's function; TVM's takes the even neighbour."""
+    if e.dtype == "float64":
+        return T.extern("round", "float64", args)
+    value = T.extern("roundf", "float32", [T.cast("float32", a) for a in args])
     return value if e.dtype == "float32" else T.cast(e.dtype, value)
 
 
@@ -97,6 +105,6 @@ TIR_FUNCTIONS: dict[str, Any] = {
     **{name: _make(target) for name, target in _FAST.items()},
     **{name: _to_nearest(make) for name, make in _ROUNDED.items()}, "fma": _fma,
     **dict.fromkeys(("isnan", "isinf", "isfinite"), _predicate),
-    "fmod": _fmod, "max_nan": _extremum_nan, "min_nan": _extremum_nan, "exp10": _exp10, "__exp10": _exp10,
+    "fmod": _fmod, "round": _round, "max_nan": _extremum_nan, "min_nan": _extremum_nan, "exp10": _exp10, "__exp10": _exp10,
     "reinterpret": lambda e, args: T.math("reinterpret", (e.dtype, args[0])),
 }

@@ -8,7 +8,7 @@ from .. import tvm_compat as T
 from ..ir import dtypes
 from ..ir.buffer import Buffer
 from ..ir.build import const_int
-from ..ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var, equal
+from ..ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var, equal, walk
 from ..ir.held import held
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Let, Stmt, Store, While
 from ..transform.bulk.tensor_map import TensorMap
@@ -106,6 +106,8 @@ def _binary(em: TirEmitter, e: Binary, depth: int) -> Any:
         missing = _call(em, Call("bool", e.span, "isnan", (e.a,)), depth)
         return missing if e.op == "ne" else T.logical_not(missing)
     a, b = em.expr(e.a, depth), em.expr(e.b, depth)
+    if e.op in ("and", "or") and _needs_guard(e.b):
+        return T.if_then_else(a, b, T.constant(False, "bool")) if e.op == "and" else T.if_then_else(a, T.constant(True, "bool"), b)
     if e.op in _BITWISE:
         return T.bitwise(e.op, a, b)
     if e.op == "pow" or (e.op == "truncmod" and dtypes.is_float(e.dtype)):
@@ -115,6 +117,15 @@ def _binary(em: TirEmitter, e: Binary, depth: int) -> Any:
         return em.rounded(e.dtype, quotient if e.op == "floordiv" else T.binary("sub", a, T.binary("mul", quotient, b)))
     made = _passing_over_nan(e.op, a, b) if e.op in ("min", "max") and dtypes.is_float(e.dtype) else T.binary(e.op, a, b)
     return em.rounded(e.dtype, made)
+
+
+def _needs_guard(e: Expr) -> bool:
+    """Whether an expression may be undefined where the other operand of its and/or already decides: LLVM computes both."""
+    return any(isinstance(x, (Load, Call)) or (isinstance(x, Binary) and x.op in _DIVISIONS and not dtypes.is_float(x.dtype) and not const_int(x.b))
+               for x in walk(e))
+
+
+_DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod", "div")
 
 
 def _passing_over_nan(op: str, a: Any, b: Any) -> Any:

@@ -17,7 +17,7 @@ from .registry import Bound, api, report_dtype
 # Functions of floats that keep the argument's type; integers are taken as float32 first.
 FLOAT_FUNCTIONS = (
     "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos",
-    "atan", "asinh", "acosh", "atanh", "erf", "sigmoid", "floor", "ceil", "trunc", "round", "nearbyint",
+    "atan", "asinh", "acosh", "atanh", "erf", "sigmoid", "floor", "ceil", "trunc", "nearbyint",
     "__exp", "__exp10", "__log", "__log2", "__log10", "__sin", "__cos", "__tan", "ieee_fsqrt", "ieee_frcp", "ieee_frsqrt",
 )
 BINARY_FLOAT = ("pow", "fmod", "atan2", "hypot", "copysign", "power", "ieee_add", "ieee_sub", "ieee_mul", "ieee_fdiv")
@@ -63,6 +63,23 @@ def _float_function(name: str) -> Any:
 
 for _name in FLOAT_FUNCTIONS:
     api(_name, "x *rest")(_float_function(_name))
+
+
+# T.round is the even neighbour of a half unless it is told otherwise; the function "round" is C's, which goes away from zero.
+TIES = {"ties-to-even": "nearbyint", "ties-away-from-zero": "round"}
+
+
+@api("round", "x rounding_mode= span=")
+def _round(ev: Evaluator, b: Bound) -> Any:
+    value, mode = number(b["x"]), b["rounding_mode"]
+    if is_unknown(value) or is_unknown(mode):
+        return Unknown("unknown", b.span, "round")
+    if isinstance(mode, str) and mode not in TIES:
+        ev.problem("rounding-mode", f"T.round has no rounding mode {mode!r}; there are {', '.join(map(repr, TIES))}", b.where("rounding_mode"))
+        return unknown("round")
+    value = value if isinstance(value, Expr) else build.const(float(value), "float32")
+    value = value if dtypes.is_float(value.dtype) else build.cast(value, "float32")
+    return build.call(TIES[mode] if isinstance(mode, str) else "nearbyint", (value,), value.dtype, b.span)
 
 
 def _binary_float(name: str) -> Any:

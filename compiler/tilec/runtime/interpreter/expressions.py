@@ -10,7 +10,7 @@ from ...ir import dtypes
 from ...ir.buffer import Buffer
 from ...ir.build import const_int
 from ...ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var
-from .memory import Unsupported, compute_dtype, convert, wrap
+from .memory import Unsupported, compute_dtype, convert, torch_dtype, wrap
 from .vectors import is_vector, is_wide_load, lanes_of
 
 
@@ -193,6 +193,8 @@ _FUNCTIONS: dict[str, Any] = {
     "fmod": torch.fmod,
     "atan2": torch.atan2,
     "hypot": torch.hypot,
+    "ldexp": torch.ldexp,
+    "nextafter": torch.nextafter,
     "copysign": torch.copysign,
     "round": lambda x: torch.trunc(x + torch.copysign(torch.full_like(x, 0.5), x)),
     "ieee_fsqrt": torch.sqrt,
@@ -224,8 +226,25 @@ def _call(state: Any, e: Call, mask: Any) -> torch.Tensor:
     return apply(e.op, [evaluate(state, a, mask) for a in e.args], e.args[0].dtype if e.args else e.dtype, e.dtype, e)
 
 
+def _bits_set(value: torch.Tensor, bits: int) -> torch.Tensor:
+    return torch.stack([(value >> k) & 1 for k in range(bits)]).sum(0)
+
+
+def _leading_zeros(value: torch.Tensor, bits: int) -> torch.Tensor:
+    """As many as the highest bit that is set is below the top."""
+    found = torch.full_like(value, bits)
+    for k in range(bits):
+        found = torch.where((value >> k) & 1 != 0, bits - 1 - k, found)
+    return found
+
+
+_OF_BITS = {"popcount": _bits_set, "clz": _leading_zeros}
+
+
 def apply(name: str, args: list[torch.Tensor], source: str, dtype: str, e: Call) -> torch.Tensor:
     """A function by name on the values of its arguments."""
+    if name in _OF_BITS:
+        return convert(_OF_BITS[name](args[0].to(torch.int64), dtypes.bits(source)), "int64", dtype)
     function = _FUNCTIONS.get(name)
     if function is None:
         raise Unsupported(f"T.{e.op} is not interpreted", e.span)
@@ -239,11 +258,17 @@ def apply(name: str, args: list[torch.Tensor], source: str, dtype: str, e: Call)
     return function(*args)
 
 
+_HELD = {8: torch.int8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
+
+
 def _reinterpret(state: Any, e: Call, mask: Any) -> torch.Tensor:
-    value = evaluate(state, e.args[0], mask)
-    if value.element_size() != compute_dtype(e.dtype).itemsize or dtypes.bits(e.dtype) != value.element_size() * 8:
-        raise Unsupported(f"T.reinterpret from {e.args[0].dtype} to {e.dtype} is not interpreted", e.span)
-    return value.contiguous().view(compute_dtype(e.dtype))
+    source, value = e.args[0].dtype, evaluate(state, e.args[0], mask)
+    if dtypes.bits(source) != dtypes.bits(e.dtype) or dtypes.bits(source) % 8:
+        raise Unsupported(f"T.reinterpret from {source} to {e.dtype} is not interpreted", e.span)
+    raw = value.to(torch_dtype(source)) if dtypes.is_float(source) else value.to(_HELD[dtypes.bits(source)])
+    if dtypes.is_float(e.dtype):
+        return raw.contiguous().view(torch_dtype(e.dtype)).to(compute_dtype(e.dtype))
+    return wrap(raw.contiguous().view(_HELD[dtypes.bits(e.dtype)]).to(compute_dtype(e.dtype)), e.dtype)
 
 
 _HANDLERS: dict[type, Any] = {
