@@ -47,6 +47,27 @@ def test_blocks_stay_where_there_are_more_tiles_than_multiprocessors():
     assert spec.resident == 1 and [int(e.value) for e in spec.grid] == [1024]
 
 
+def test_a_tile_that_nobody_reads_is_not_left_to_the_copying_warp():
+    """It would arrive at any time, perhaps where another buffer lies by then."""
+    @T.prim_func
+    def main(A: T.Tensor((64, 256), "float32"), B: T.Tensor((64, 256), "float32"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            unread, read, tile = T.alloc_shared((64, 64), "float32"), T.alloc_shared((64, 64), "float32"), T.alloc_shared((64, 64), "float32")
+            sums = T.alloc_fragment((64, 64), "float32")
+            T.clear(sums)
+            T.copy(A[0, 0], unread)
+            T.copy(A[0, 64], read)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(B[0, k * 64], tile)
+                for i, j in T.Parallel(64, 64):
+                    sums[i, j] += tile[i, j]
+            for i, j in T.Parallel(64, 64):
+                C[i, j] = sums[i, j] + read[i, j]
+
+    producer = text(main).split("if (tx < 128) {")[0]
+    assert "tile_tma_load_2d(&read[" in producer and "tile_tma_load_2d(&unread[" not in text(main)
+
+
 def test_warpgroups_store_what_they_accumulated_without_waiting_for_each_other():
     body = text(kernels.product(4096, 4096, 512)).split("if (tx < 256) {")[1]
     wait, barrier = body.index("tile_tma_store_wait_1();"), body.index("tile_sync_named(group + 1, 128);")  # of the panel before the last

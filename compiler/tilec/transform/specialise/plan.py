@@ -138,7 +138,8 @@ def _reads(s: Stmt, b: Buffer) -> bool:
 
 
 def _single_copies(s: Launch, written: set[Buffer], uses: dict[Buffer, int], safe: object, ctx: PassContext) -> dict[int, TileOp]:
-    """Copies of whole tiles at the top of the kernel, into tiles that nothing else writes."""
+    """Copies of whole tiles at the top of the kernel, into tiles that nothing else writes and something reads: by then they have arrived. A tile that
+    nobody waits for could arrive where another buffer lies by then."""
     writers: dict[Buffer, int] = {}
     for x in walk_statements(s.body):
         for b in accesses(x)[1]:
@@ -150,7 +151,8 @@ def _single_copies(s: Launch, written: set[Buffer], uses: dict[Buffer, int], saf
         dst = x.region("dst").buffer
         if not dst.is_shared() or dst.view_of is not None or writers.get(dst) != 1 or any(_reads(y, dst) for y in s.body[:i] if not isinstance(y, Alloc)):
             continue
-        if not _bulk_problem(x, written, safe, ctx) and not _is_viewed(s.body, dst) and not _reads_memory(x):
+        is_read = any(_reads(y, dst) for y in s.body[i + 1:])
+        if is_read and not _bulk_problem(x, written, safe, ctx) and not _is_viewed(s.body, dst) and not _reads_memory(x):
             found[id(x)] = x
     return found
 
