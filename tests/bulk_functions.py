@@ -53,6 +53,8 @@ def execute(run: Any, name: str, thread: int, args: list[Any]) -> Any:
         return int(encode(np.array(args, np.float32), dtype).reshape(-1).view(np.uint32)[0])
     elif re.fullmatch(r"tile_tma_load_\dd", name):
         _load(run, *args[:3], args[3:])
+    elif name == "tile_tma_load_pixels":
+        _load(run, *args[:3], args[3:])
     elif re.fullmatch(r"tile_tma_store_\dd", name):
         _store(run, thread, *args[:2], args[2:])
     elif match := re.fullmatch(r"tile_tma_reduce_(\w+)_\dd", name):
@@ -70,9 +72,26 @@ def store_matrices(run: Any, lanes: list[int], args: list[list[Any]]) -> None:
             row.write(np.array([args[4 * r + c][1 + i] for c in range(4)], np.uint32).view(np.uint8))
 
 
+@dataclass
+class _Tensor:
+    space: Any
+    base: int
+    size: int
+    shape: list[int]
+    strides: list[int]
+
+
+def place_of(run: Any, tensor_map: Any) -> Any:
+    """What a map describes: a parameter, or the same memory in another shape."""
+    tensor = run.places[tensor_map.tensor]
+    shape = [run.number(e) for e in tensor_map.buffer.shape]
+    strides = [run.number(e) for e in tensor_map.strides()]
+    return _Tensor(tensor.space, tensor.base, tensor.size, shape, strides)
+
+
 def _elements(run: Any, tensor_map: Any, start: int, coordinates: list[int]):
     """(place in shared memory, place in the tensor or None if outside) of a box's elements, in pieces of 16 bytes."""
-    place = run.places[tensor_map.buffer]
+    place = place_of(run, tensor_map)
     size, box = place.size, tensor_map.box
     piece = 16 // size
     index = list(reversed(coordinates))
@@ -92,10 +111,32 @@ def _elements(run: Any, tensor_map: Any, start: int, coordinates: list[int]):
             yield address, lanes
 
 
+def _pixels(run: Any, tensor_map: Any, start: int, at: list[int]):
+    """In im2col mode: the same of pixels of the box [lower, extent + upper) in steps of the stride, from one on, row after row and image after image."""
+    place, window = place_of(run, tensor_map), tensor_map.window
+    (images, height, width, channels), (pixels, wide), size = place.shape, tensor_map.box, place.size
+    c, x, y, n, right, down = at
+    piece, row_bytes = 16 // size, wide * size
+    assert start % max(128, 8 * tensor_map.swizzle) == 0 and row_bytes % 16 == 0 and tensor_map.swizzle in (0, row_bytes)
+    assert 0 <= right < 256 and 0 <= down < 256
+    xs, ys = (range(window.lower, extent + window.upper, window.stride) for extent in (width, height))
+    assert x in xs and y in ys, "the first pixel is none of the box"
+    number = (n * len(ys) + ys.index(y)) * len(xs) + xs.index(x)
+    for k in range(pixels):
+        image, rest = divmod(number + k, len(xs) * len(ys))
+        row, column = ys[rest // len(xs)] + down, xs[rest % len(xs)] + right
+        for offset in range(0, wide, piece):
+            address = start + k * row_bytes + offset * size
+            address ^= ((address >> 7) & _MASKS[tensor_map.swizzle]) << 4
+            full = [[image, row, column, c + offset + lane] for lane in range(piece)]
+            yield address, [place.base + sum(i * s for i, s in zip(f, place.strides)) * size
+                            if all(0 <= i < e for i, e in zip(f, (images, height, width, channels))) else None for f in full]
+
+
 def _load(run: Any, shared: Any, tensor_map: Any, barrier: Any, coordinates: list[int]) -> None:
-    place, space = run.places[tensor_map.buffer], shared.place.space
+    place, space = place_of(run, tensor_map), shared.place.space
     moved = 0
-    for address, lanes in _elements(run, tensor_map, shared.offset, coordinates):
+    for address, lanes in (_elements if tensor_map.window is None else _pixels)(run, tensor_map, shared.offset, coordinates):
         for k, source in enumerate(lanes):
             at = address + k * place.size
             space.data[at:at + place.size] = 0 if source is None else place.space.data[source:source + place.size]
@@ -109,7 +150,7 @@ def _load(run: Any, shared: Any, tensor_map: Any, barrier: Any, coordinates: lis
 
 
 def _store(run: Any, thread: int, shared: Any, tensor_map: Any, coordinates: list[int]) -> None:
-    place, space = run.places[tensor_map.buffer], shared.place.space
+    place, space = place_of(run, tensor_map), shared.place.space
     for address, lanes in _elements(run, tensor_map, shared.offset, coordinates):
         space.read(address, 16, thread, run.moment, " (bulk store)")
         for k, target in enumerate(lanes):
@@ -123,7 +164,7 @@ _COMBINED = {"add": lambda old, new: old + new, "max": np.maximum, "min": np.min
 
 
 def _reduce(run: Any, thread: int, kind: str, shared: Any, tensor_map: Any, coordinates: list[int]) -> None:
-    place, space, dtype = run.places[tensor_map.buffer], shared.place.space, tensor_map.combined
+    place, space, dtype = place_of(run, tensor_map), shared.place.space, tensor_map.combined
     assert dtype, "values are combined by a map that only tells bits"
     for address, lanes in _elements(run, tensor_map, shared.offset, coordinates):
         space.read(address, 16, thread, run.moment, " (bulk reduction)")

@@ -87,6 +87,10 @@ class Driver:
         """``arguments``: those of cuTensorMapEncodeTiled after the map itself."""
         self.check(self._library.cuTensorMapEncodeTiled(ctypes.byref(place), *arguments), f"describing {name} to the copy engine")
 
+    def encode_pixel_map(self, place: ctypes.Array[Any], arguments: Sequence[Any], name: str) -> None:
+        """As above, those of cuTensorMapEncodeIm2col."""
+        self.check(self._library.cuTensorMapEncodeIm2col(ctypes.byref(place), *arguments), f"describing {name} to the copy engine")
+
     def raw_launch(self) -> Any:
         """cuLaunchKernel with its types declared, which makes calls of it quick."""
         function = self._library.cuLaunchKernel

@@ -48,8 +48,11 @@ def _encode(b: HostBuilder, m: TensorMap) -> list[Any]:
         return T.constant(e, "int32") if isinstance(e, int) else b.emitter.expr(e)
 
     extents, strides = reversed(m.buffer.shape), [s * size for s in reversed(m.strides()[:-1])]
-    options = (*reversed(m.box), *[1] * m.buffer.ndim, 0, {0: 0, 32: 1, 64: 2, 128: 3}[m.swizzle], 2, 0)
-    call = T.call_packed("runtime.cuTensorMapEncodeTiled", b.emitter.tensor_map(m), T.string(m.combined or m.buffer.dtype), number(m.buffer.ndim), b.pointers[m.buffer],
+    moved: tuple[int, ...] = (*reversed(m.box), *[1] * m.buffer.ndim)
+    if m.window is not None:
+        moved = (*[m.window.lower] * 2, *[m.window.upper] * 2, *reversed(m.box), 1, m.window.stride, m.window.stride, 1)
+    options = (*moved, 0, {0: 0, 32: 1, 64: 2, 128: 3}[m.swizzle], 2, 0)
+    call = T.call_packed(f"runtime.cuTensorMapEncode{'Tiled' if m.window is None else 'Im2col'}", b.emitter.tensor_map(m), T.string(m.combined or m.buffer.dtype), number(m.buffer.ndim), b.pointers[m.tensor],
                          *(number(e) for e in (*extents, *strides, *options)))
     return [T.bind(b.emitter.tensor_map(m), T.tensor_map_storage()), T.evaluate(call)]
 

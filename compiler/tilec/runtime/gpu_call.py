@@ -135,8 +135,8 @@ class Call:
         parts += [f"point{k}" for k in range(len(self._maps))] + [f"number{i}" for i in self._numbers]
         body = ["    try: frame = take()", "    except IndexError: frame = fresh()", f"    {', '.join(parts)} = frame"]
         for k, wanted in enumerate(self._maps):  # encoded anew where a tensor lies elsewhere than in the frame's last call
-            i = self.plan.params.index(wanted.buffer)
-            body.append(f"    if before[{_CONFIG_WORDS + self._slots[wanted.buffer]}] != p{i}: point{k}(p{i})")
+            i = self.plan.params.index(wanted.tensor)
+            body.append(f"    if before[{_CONFIG_WORDS + self._slots[wanted.tensor]}] != p{i}: point{k}(p{i})")
         for i in self._numbers:
             address = ".data_ptr()" if hasattr(self.arguments[i], "data_ptr") else ""
             body.append(f"    number{i}.value = a{place[i]}{address}")

@@ -9,7 +9,7 @@ from ..build.launch import Driver
 from ..ir import dtypes
 from ..ir.evaluate_int import evaluate
 from ..ir.expr import Var
-from ..transform.bulk.tensor_map import TensorMap
+from ..transform.bulk.tensor_map import TensorMap, Window
 
 _SIZE, _ALIGNMENT = 128, 64
 _TYPES = {8: 0, 16: 1, 32: 2, 64: 4}  # CU_TENSOR_MAP_DATA_TYPE_UINT8, UINT16, UINT32, UINT64: bits are moved, not values
@@ -19,12 +19,24 @@ _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # CU_TENSOR_MAP_SWIZZLE_*
 _L2_PROMOTION = 2  # CU_TENSOR_MAP_L2_PROMOTION_L2_128B
 
 
+def _boxes(wanted: TensorMap) -> tuple[Any, ...]:
+    """What an instruction moves: extents, and steps between elements."""
+    rank = wanted.buffer.ndim
+    return (ctypes.c_uint32 * rank)(*reversed(wanted.box)), (ctypes.c_uint32 * rank)(*[1] * rank)
+
+
+def _pixels(box: tuple[int, ...], window: Window) -> tuple[Any, ...]:
+    """In im2col mode: the corners of the box of pixels, channels and pixels of an instruction, and steps between them."""
+    lower, upper = (ctypes.c_int * 2)(*[window.lower] * 2), (ctypes.c_int * 2)(*[window.upper] * 2)
+    return lower, upper, ctypes.c_uint(box[1]), ctypes.c_uint(box[0]), (ctypes.c_uint32 * 4)(1, window.stride, window.stride, 1)
+
+
 class MadeMap:
     """One map's storage, encoded again whenever the tensor lies elsewhere."""
 
     def __init__(self, driver: Driver, wanted: TensorMap, values: Mapping[Var, int], zeros: Callable[[], Any]) -> None:
         """``zeros``: makes a tensor of a few zero bytes on the device, which stands for a tensor without elements."""
-        self._driver, self._name = driver, wanted.buffer.name
+        self._name = wanted.buffer.name
         self._raw = ctypes.create_string_buffer(_SIZE + _ALIGNMENT)
         start = -ctypes.addressof(self._raw) % _ALIGNMENT
         self.value = (ctypes.c_ubyte * _SIZE).from_buffer(self._raw, start)
@@ -34,10 +46,14 @@ class MadeMap:
         self._stand_in = zeros() if 0 in extents else None
         if self._stand_in is not None:
             extents, strides = [1] * rank, [16] * rank
-        self._fixed: tuple[Any, ...] = (
-            ctypes.c_int(_COMBINED[wanted.combined] if wanted.combined else _TYPES[8 * size]), ctypes.c_uint(rank), (ctypes.c_uint64 * rank)(*reversed(extents)),
-            (ctypes.c_uint64 * max(rank - 1, 1))(*reversed(strides[:-1])), (ctypes.c_uint32 * rank)(*reversed(wanted.box)),
-            (ctypes.c_uint32 * rank)(*[1] * rank), ctypes.c_int(0), ctypes.c_int(_SWIZZLES[wanted.swizzle]), ctypes.c_int(_L2_PROMOTION), ctypes.c_int(0))
+        kind = _COMBINED[wanted.combined] if wanted.combined else _TYPES[8 * size]
+        described = (ctypes.c_int(kind), ctypes.c_uint(rank), (ctypes.c_uint64 * rank)(*reversed(extents)),
+                     (ctypes.c_uint64 * max(rank - 1, 1))(*reversed(strides[:-1])))
+        options = (ctypes.c_int(0), ctypes.c_int(_SWIZZLES[wanted.swizzle]), ctypes.c_int(_L2_PROMOTION), ctypes.c_int(0))
+        self._encode, moved = driver.encode_tensor_map, _boxes(wanted)
+        if wanted.window is not None:
+            self._encode, moved = driver.encode_pixel_map, _pixels(wanted.box, wanted.window)
+        self._fixed: tuple[Any, ...] = (*described, *moved, *options)
         self._address = 0
         if self._stand_in is not None:
             self.point_at(0)
@@ -48,5 +64,5 @@ class MadeMap:
         if address == self._address:
             return
         kind, rank, *rest = self._fixed
-        self._driver.encode_tensor_map(self.value, (kind, rank, ctypes.c_void_p(address), *rest), self._name)
+        self._encode(self.value, (kind, rank, ctypes.c_void_p(address), *rest), self._name)
         self._address = address

@@ -32,6 +32,7 @@ from .reduce import lower_reduction
 from .rewrite import map_children, map_expr
 from .scan import lower_scan
 from .unit import Unit, is_memory, unit
+from .uses import buffers_in
 from .wide_loops import wide_copy
 
 _UNROLL_LIMIT = 64
@@ -60,7 +61,7 @@ class ThreadLowering:
 
     def launch(self) -> Launch:
         start, self.finish = prepare_launch(self.s, self.state)
-        body = (*start, *self.body(self.s.body, False), *self.finish)
+        body = _without_unused_views((*start, *self.body(self.s.body, False), *self.finish))
         attrs = {**self.s.attrs, "thread_vars": self.state.thread_vars}
         return replace(self.s, body=body, attrs=attrs)
 
@@ -378,6 +379,19 @@ class ThreadLowering:
         per_thread = divergent or self.divergence.differs(s.args["value"])
         body: Body = (atomic_statement(s, buffer, place, value, self.state.target),)
         return [*before, unit(self._by_one(body, dst.mins, per_thread), s.span)]
+
+
+def _without_unused_views(body: Body) -> Body:
+    """Without names of tensors in other shapes that only tensor maps speak of: the kernel may not even know their address."""
+    used = buffers_in(body)
+    while more := {b.view_of for b in used if b.view_of is not None} - used:
+        used |= more
+
+    def visit(statements: Body) -> Body:
+        kept = (s for s in statements if not (isinstance(s, Alloc) and s.buffer.scope == GLOBAL and s.buffer.view_of is not None and s.buffer not in used))
+        return tuple(map_children(s, visit) for s in kept if not (isinstance(s, Unit) and s.then and not visit(s.then)))
+
+    return visit(body)
 
 
 def _mentions(e: Expr, var: Var) -> bool:

@@ -67,7 +67,7 @@ class ExpressionPrinter:
         """The address of a tensor map, which is a parameter of the kernel."""
         if wanted not in self.maps:
             self.use("tile_tensor_map", "struct alignas(64) tile_tensor_map {\n  unsigned long long words[16];\n};\n")
-            self.needs_alignment(wanted.buffer, 16)
+            self.needs_alignment(wanted.tensor, 16)
             self.maps[wanted] = self.name(Var("handle", None, wanted.name))
         return f"&{self.maps[wanted]}"
 

@@ -28,6 +28,12 @@ asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::comp
     :: "r"({_SHARED.format("shared")}), "l"(map), "r"({_SHARED.format("barrier")}){_operands(rank)} : "memory");""", minimum_sm=90)
 
 
+LOAD_PIXELS = function("tile_tma_load_pixels", "void* shared, const void* map, void* barrier, int c, int x, int y, int n, int right, int down", f"""
+asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {{%3, %4, %5, %6}}], [%2], {{%7, %8}};"
+    :: "r"({_SHARED.format("shared")}), "l"(map), "r"({_SHARED.format("barrier")}), "r"(c), "r"(x), "r"(y), "r"(n),
+       "h"(static_cast<unsigned short>(right)), "h"(static_cast<unsigned short>(down)) : "memory");""", minimum_sm=90)
+
+
 @cache
 def store(rank: int) -> DeviceFunction:
     return function(f"tile_tma_store_{rank}d", f"const void* shared, const void* map{_coordinates(rank)}", f"""

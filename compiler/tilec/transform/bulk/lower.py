@@ -15,8 +15,9 @@ from ..matrix.barrier_functions import FENCE_PROXY_ASYNC
 from ..matrix.barriers import barrier_address
 from ..matrix.device import address_of
 from ..unit import unit
-from .functions import ARRIVE_EXPECT, PREFETCH, RELEASE, STORE_ARRIVED, STORE_COMMIT, STORE_WAIT, load, reduce, store
-from .tensor_map import Box, BulkTile, bulk_tile, maps_of
+from .functions import ARRIVE_EXPECT, LOAD_PIXELS, PREFETCH, RELEASE, STORE_ARRIVED, STORE_COMMIT, STORE_WAIT, load, reduce, store
+from .images import ImageTile, image_tile
+from .tensor_map import Box, BulkTile, TensorMap, bulk_tile, maps_of
 
 if TYPE_CHECKING:
     from ..context import LaunchState
@@ -32,6 +33,11 @@ def lower_fill(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[St
     total = 0
     for k in maps_of(op):
         src, dst = op.region(f"src{k}"), op.region(f"dst{k}")
+        image = op.args.get(f"image{k}")
+        if isinstance(image, ImageTile):
+            total += image.rows * image.columns * dtypes.bits(dst.dtype) // 8
+            body += _pixels(op, k, image, barrier, state)
+            continue
         tile = _tile(src, dst)
         total += tile.rows * tile.columns * dtypes.bits(dst.dtype) // 8
         for box in tile.boxes():
@@ -42,10 +48,36 @@ def lower_fill(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[St
     return [unit((If(op.span, binary("eq", state.thread, const(0)), tuple(body)),), op.span, asynchronous=True)]
 
 
-def prefetch_maps(copies: Iterable[tuple[Region, Region]], state: LaunchState, span: Span | None) -> Stmt:
-    """One thread asks for the maps of copies (tensor, tile) before the block's barriers are ready: fetching one takes as long as a copy."""
-    maps = dict.fromkeys(_tile(tensor, tile).map_of(tensor.buffer) for tensor, tile in copies)
-    return unit((If(span, binary("eq", state.thread, const(0)), tuple(PREFETCH.run(span, m.address()) for m in maps)),), span)
+def _pixels(op: TileOp, k: str, image: ImageTile, barrier: Expr, state: LaunchState) -> list[Stmt]:
+    """The instructions that gather a tile of a convolution's matrix, a panel of channels each."""
+    src, dst, span = op.region(f"src{k}"), op.region(f"dst{k}"), op.arg_spans.get(f"src{k}", op.span)
+    channel, *place = (op.args[f"start{k}_{i}"] for i in range(6))
+    out: list[Stmt] = []
+    for column in image.boxes():
+        call = LOAD_PIXELS.call(_place(dst, Box(0, column), state), image.map_of(src.buffer).address(), barrier, channel + column, *place)
+        call.attrs = {**(call.attrs or {}), "writes": (0,)}
+        out.append(Evaluate(span, call))
+    return out
+
+
+def map_of_copy(op: TileOp) -> TensorMap:
+    """What describes the tensor of a copy to a shared tile."""
+    src, dst = op.region("src"), op.region("dst")
+    if op.op == "im2col":
+        image = image_tile(op)
+        assert isinstance(image, ImageTile), image
+        return image.map_of(src.buffer)
+    return _tile(src, dst).map_of(src.buffer)
+
+
+def map_of_store(dst: Region, tile: Region) -> TensorMap:
+    return _tile(dst, tile).map_of(dst.buffer)
+
+
+def prefetch_maps(maps: Iterable[TensorMap], state: LaunchState, span: Span | None) -> Stmt:
+    """One thread asks for maps before the block's barriers are ready: fetching one takes as long as a copy."""
+    found = dict.fromkeys(maps)
+    return unit((If(span, binary("eq", state.thread, const(0)), tuple(PREFETCH.run(span, m.address()) for m in found)),), span)
 
 
 def lower_store(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:

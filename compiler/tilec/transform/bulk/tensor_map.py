@@ -16,23 +16,39 @@ from ..sizes import is_multiple
 
 _BOX_LIMIT = 256
 _ALIGNMENT = 16  # bytes, in the tensor
-_TILE_ALIGNMENT = 128  # bytes, of a box in shared memory
+TILE_ALIGNMENT = 128  # bytes, of a box in shared memory
 _SWIZZLES = (32, 64, 128)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Of a convolution, alike in rows and columns: where its first element may stand beyond the image's first (``lower``) and last (``upper``) pixel."""
+
+    lower: int
+    upper: int
+    stride: int
 
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
     """``box``: elements a dimension, in the tensor's order; ``swizzle``: bytes of a row within which 16-byte pieces are exchanged, or 0.
-    ``combined``: the type as which elements are combined with those of the tensor; without one they are only moved."""
+    ``combined``: the type as which elements are combined with those of the tensor; without one they are only moved. ``window``: of an image's pixels
+    (im2col mode), where ``box`` is so many pixels of so many channels."""
 
     buffer: Buffer
     box: tuple[int, ...]
     swizzle: int
     combined: str | None = None
+    window: Window | None = None
 
     @property
     def name(self) -> str:
         return f"{self.buffer.name}_map"
+
+    @property
+    def tensor(self) -> Buffer:
+        """The parameter whose address the map has."""
+        return self.buffer.storage()
 
     def strides(self) -> tuple[Expr, ...]:
         """In elements, outermost first."""
@@ -86,7 +102,7 @@ def bulk_layout(tile: Buffer) -> CanonicalTile | None:
 
 def bulk_tile(tensor: Region, tile: Region, safe_values: object = ()) -> BulkTile | str:
     """How bulk copies move between a region of a tensor and a whole shared tile, or why they cannot."""
-    problem = _tensor_problem(tensor, safe_values) or _tile_problem(tensor, tile)
+    problem = tensor_problem(tensor, safe_values) or _tile_problem(tensor, tile)
     if problem:
         return problem
     extents = [const_int(tile.extents[i]) or 1 for i in tile_axes(tile)]
@@ -98,14 +114,14 @@ def bulk_tile(tensor: Region, tile: Region, safe_values: object = ()) -> BulkTil
     if width > _BOX_LIMIT or width * size % _ALIGNMENT:
         return f"its rows of {columns * size} bytes are not moved by boxes of at most {_BOX_LIMIT} elements and a multiple of 16 bytes"
     height = next((h for h in range(min(rows, _BOX_LIMIT), 0, -1) if rows % h == 0 and (h % 8 == 0 or h == rows)), None)
-    if height is None or (not swizzle and height * columns * size % _TILE_ALIGNMENT):
-        return f"its {rows} rows cannot be divided into boxes of at most {_BOX_LIMIT} rows and a multiple of {_TILE_ALIGNMENT} bytes"
+    if height is None or (not swizzle and height * columns * size % TILE_ALIGNMENT):
+        return f"its {rows} rows cannot be divided into boxes of at most {_BOX_LIMIT} rows and a multiple of {TILE_ALIGNMENT} bytes"
     return BulkTile(rows, columns, height, width, swizzle, axes[0] if len(extents) == 2 else None)
 
 
-def _tensor_problem(tensor: Region, safe_values: object) -> str:
+def tensor_problem(tensor: Region, safe_values: object) -> str:
     b = tensor.buffer
-    if b.scope != GLOBAL or b.view_of is not None:
+    if b.scope != GLOBAL or not (b.view_of is None or _is_other_shape(b)):
         return f"{b.name} is not a tensor parameter"
     if dtypes.bits(b.dtype) not in (8, 16, 32, 64):
         return f"elements of {b.name} have {dtypes.bits(b.dtype)} bits"
@@ -125,10 +141,16 @@ def _tensor_problem(tensor: Region, safe_values: object) -> str:
     return ""
 
 
+def _is_other_shape(b: Buffer) -> bool:
+    """Whether a buffer is a compact tensor from its start on, in another shape."""
+    tensor = b.storage()
+    return b.view_of is tensor and b.strides is None and tensor.strides is None and b.dtype == tensor.dtype and (b.offset is None or const_int(b.offset) == 0)
+
+
 def _tile_problem(tensor: Region, tile: Region) -> str:
     if tensor.dtype != tile.dtype:
         return f"it converts {tensor.dtype} to {tile.dtype}"
-    if not tile.buffer.is_shared() or tile.buffer.view_of is not None or tile.buffer.strides is not None or not _covers(tile):
+    if not tile.buffer.is_shared() or tile.buffer.view_of is not None or tile.buffer.strides is not None or not covers(tile):
         return f"{tile.buffer.name} is not moved as a whole"
     if tensor.static_extents() is None:
         return f"the extents of the region of {tensor.buffer.name} are not constant"
@@ -148,7 +170,7 @@ def _tile_problem(tensor: Region, tile: Region) -> str:
     return ""
 
 
-def _covers(tile: Region) -> bool:
+def covers(tile: Region) -> bool:
     """Whether the region is the whole buffer; of a ring of tiles, one whole tile."""
     first = 1 if tile.buffer.attrs.get("ring") else 0
     return all(const_int(m) == 0 for m in tile.mins[first:]) and [const_int(e) for e in tile.extents[first:]] == [

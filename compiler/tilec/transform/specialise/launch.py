@@ -11,6 +11,7 @@ from ...ir.stmt import Alloc, Body, For, Launch, Role, Stmt
 from ...ir.stmt import walk as walk_statements
 from ...records import dataclass
 from ...target.chips import Target
+from ..bulk.lower import map_of_copy
 from ..configs import NO_TMA, NO_WARP_SPECIALISATION, is_set
 from ..context import LaunchState, PassContext
 from .balance import counted_down
@@ -103,7 +104,7 @@ class Specialisation:
         computing = fence_shared_operands(stores.rewritten(), self.tiles, self.threads, self.ctx.target)
         attrs = {**s.attrs, "specialised": True, "thread_vars": state.thread_vars, "min_blocks_per_sm": self.registers.blocks}
         copies = [op for found in self.plan.loops.values() for group in found.groups for op in group.copies] + [x.op for x in self.single.values()]
-        attrs["described"] = [(op.region("src"), op.region("dst")) for op in copies] + stores.described
+        attrs["described"] = [*map(map_of_copy, copies), *stores.described]
         if not self.once:
             copying, computing = (tile_loop(s, "round", copying),), (tile_loop(s, "round", computing), *stores.finish())
             attrs.update(persistent=self.registers.blocks, rasterization=order_of(s, self.plan))

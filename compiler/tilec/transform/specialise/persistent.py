@@ -80,7 +80,8 @@ def order_of(s: Launch, plan: LaunchPlan) -> tuple[str, int] | None:
 
 
 def _variables(op: TileOp, values: dict[Var, Expr]) -> set[Expr]:
-    return {v for e in op.region("src").mins for v in walk_expr(substitute(e, values)) if isinstance(v, Var)}
+    places = (*op.region("src").mins, *(e for e in op.args.values() if isinstance(e, Expr)))
+    return {v for e in places for v in walk_expr(substitute(e, values)) if isinstance(v, Var)}
 
 
 def tile_loop(s: Launch, name: str, body: Iterable[Stmt]) -> For:

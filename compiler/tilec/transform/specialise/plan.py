@@ -11,6 +11,7 @@ from ...ir.stmt import Alloc, Body, For, If, Launch, Role, Stmt, TileOp, While, 
 from ...ir.stmt import walk as walk_statements
 from ...records import dataclass
 from ..ahead import accesses, count_uses, has_jump, loop_facts, reads_asynchronously, runs_ahead
+from ..bulk.images import image_tile
 from ..bulk.tensor_map import bulk_tile
 from ..context import LaunchState, PassContext
 
@@ -123,13 +124,13 @@ def _plan_loop(s: For, written: set[Buffer], uses: dict[Buffer, int], safe: obje
 
 def _bulk_problem(op: TileOp, written: set[Buffer], safe: object, ctx: PassContext) -> str:
     src, dst = op.region("src"), op.region("dst")
-    if src.buffer not in ctx.tensors:
+    if src.buffer.storage() not in ctx.tensors:
         return f"{src.buffer.name} is no parameter"
     if op.args.get("disable_tma"):
         return "disable_tma is given"
     if src.buffer.storage() in written:
         return f"the kernel writes {src.buffer.name} too"
-    found = bulk_tile(src, dst, safe)
+    found = image_tile(op, safe) if op.op == "im2col" else bulk_tile(src, dst, safe)
     return found if isinstance(found, str) else ""
 
 

@@ -14,6 +14,7 @@ from ...ir.expr import Expr, Load, Var
 from ...ir.stmt import Alloc, Let, Stmt, Store, TileOp
 from ...records import dataclass
 from ...source.span import Span
+from ..bulk.images import image_start, image_tile
 from ..context import PassContext
 from ..matrix.wgmma_functions import UNIFORM
 from .plan import Group, LoopPlan
@@ -170,5 +171,8 @@ def fill(copies: list[TileOp], full: Buffer, stage: Any, tiles: dict[Buffer, Buf
         args[f"src{k}"] = op.region("src")
         new = tiles.get(dst.buffer)
         args[f"dst{k}"] = dst if new is None else Region(new, (stage, *dst.mins), (const(1), *dst.extents), "slice", dst.span)
+        if op.op == "im2col":
+            args[f"image{k}"] = image_tile(op)
+            args.update((f"start{k}_{i}", e) for i, e in enumerate(image_start(op)))
     spans = {f"src{k}": op.span for k, op in enumerate(copies) if op.span is not None}
     return TileOp(copies[0].span, "bulk_fill", args, spans)

@@ -4,6 +4,7 @@ What matrix operations accumulated is stored by each warpgroup for itself (``bul
 """
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import field, replace
 
@@ -12,9 +13,10 @@ from ...ir.build import const
 from ...ir.stmt import Alloc, Body, Stmt, TileOp
 from ...ir.stmt import walk as walk_statements
 from ...records import dataclass
-from ..ahead import accesses, count_uses
+from ..ahead import accesses
 from ..bulk.accumulators import RowStore, part_map, part_of, plan_rows
-from ..bulk.tensor_map import bulk_tile
+from ..bulk.lower import map_of_store
+from ..bulk.tensor_map import TensorMap, bulk_tile
 from ..context import LaunchState
 from ..rewrite import map_children
 
@@ -32,10 +34,10 @@ class BulkStores:
     threads: int
     staged: list[Buffer] = field(default_factory=list)  # tiles that warpgroups store rows through
     sources: list[Buffer] = field(default_factory=list)
-    described: list[tuple[Region, Region]] = field(default_factory=list)
+    described: list[TensorMap] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.uses = count_uses(self.body)
+        self.uses = Counter(b.storage() for s in walk_statements(self.body) for found in accesses(s) for b in found)
         self.viewed = {s.buffer.storage() for s in walk_statements(self.body) if isinstance(s, Alloc) and s.buffer.view_of is not None}
 
     def rewritten(self) -> Body:
@@ -109,7 +111,7 @@ class BulkStores:
         self.room -= copies * rows.tile_bytes()
         self.state.bulk.add(staging)
         self.staged.append(staging)
-        self.described.append((part_of(dst, rows, const(0), const(0)), Region(staging, (const(0),) * 3, (const(1), *staging.shape[1:]), "slice")))
+        self.described.append(map_of_store(part_of(dst, rows, const(0), const(0)), Region(staging, (const(0),) * 3, (const(1), *staging.shape[1:]), "slice")))
         self.state.passes.decide(s.span, f"copy of {src.buffer.name}", "each warpgroup by stmatrix through shared memory, then bulk tensor copy (TMA)",
                                  f"panels of {rows.panel} columns, {copies} at once")
         store = TileOp(s.span, "bulk_store_rows", {"src": src, "dst": dst, "staging": whole(staging), "plan": rows, "again": self.again})
@@ -118,9 +120,9 @@ class BulkStores:
     def _unfit(self, s: TileOp, dst: Region) -> str:
         if s.args.get("disable_tma"):
             return "disable_tma is given"
-        if dst.buffer not in self.state.passes.tensors:
+        if dst.buffer.storage() not in self.state.passes.tensors:
             return f"{dst.buffer.name} is no parameter"
-        return f"the kernel uses {dst.buffer.name} elsewhere too" if self.uses.get(dst.buffer) != 1 else ""
+        return f"the kernel uses {dst.buffer.name} elsewhere too" if self.uses[dst.buffer.storage()] != 1 else ""
 
     def _problem(self, s: TileOp, src: Region, dst: Region) -> str:
         found = self._unfit(s, dst) or bulk_tile(dst, src)
@@ -131,7 +133,7 @@ class BulkStores:
         if not waits and src.buffer not in self.sources:
             self.sources.append(src.buffer)
         self.state.bulk.add(src.buffer)
-        self.described.append((dst, src))
+        self.described.append(map_of_store(dst, src))
         return replace(s, op="bulk_store", args={"src": src, "dst": dst, "waits": waits})
 
     def _waiting(self, s: Stmt) -> list[Stmt] | None:
