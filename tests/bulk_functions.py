@@ -51,9 +51,7 @@ def execute(run: Any, name: str, thread: int, args: list[Any]) -> Any:
     elif name.startswith("tile_pack_"):
         dtype = {"f16": "float16", "bf16": "bfloat16"}[name.removeprefix("tile_pack_")]
         return int(encode(np.array(args, np.float32), dtype).reshape(-1).view(np.uint32)[0])
-    elif re.fullmatch(r"tile_tma_load_\dd", name):
-        _load(run, *args[:3], args[3:])
-    elif name == "tile_tma_load_pixels":
+    elif re.fullmatch(r"tile_tma_load_\dd", name) or name == "tile_tma_load_pixels":
         _load(run, *args[:3], args[3:])
     elif re.fullmatch(r"tile_tma_store_\dd", name):
         _store(run, thread, *args[:2], args[2:])

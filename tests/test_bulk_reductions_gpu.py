@@ -7,8 +7,8 @@ from test_bulk_reductions import CASES, text
 
 torch = pytest.importorskip("torch")
 
-from tilec.jit import compile  # noqa: E402
 from tilec.runtime import gpu  # noqa: E402
+from transform_support import on_gpu  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 if not gpu.available() or torch.cuda.get_device_capability()[0] < 9:
@@ -16,9 +16,7 @@ if not gpu.available() or torch.cuda.get_device_capability()[0] < 9:
 
 
 def kernel(signature, body):
-    made = compile(prim(signature, body))
-    assert "bulk tensor reduction" in " ".join(map(str, made.artifact.decisions()))
-    return made
+    return on_gpu(prim(signature, body), "bulk tensor reduction")
 
 
 def tensor(shape, dtype):
@@ -46,7 +44,7 @@ def test_many_blocks_on_the_same_tile(dtype):
         tile = T.alloc_shared((64, 64), "{dtype}")
         for r in T.serial(8):
             T.copy(A[bz * 8 + r, 0, 0], tile)
-            T.atomic_add(C, tile, use_tma=True)
+            T.atomic_add(C[0, 0], tile, use_tma=True)
     """
     run = kernel(f'A: T.Tensor((512, 50, 40), "{dtype}"), C: T.Tensor((50, 40), "{dtype}")', body)
     a = torch.randint(-1, 2, (512, 50, 40), device="cuda").to(getattr(torch, dtype))
@@ -81,7 +79,7 @@ def kernel(A: T.Tensor((2, m, 3, 64), "float32"), C: T.Tensor((2, m, 3, 64), "fl
             T.copy(A[b, k * 32 : (k + 1) * 32, h, :], tile)
             T.atomic_add(C[b, k * 32 : (k + 1) * 32, h, :], tile, use_tma=True)
 ''')
-    run = compile(made)
+    run = on_gpu(made)
     for m in (70, 1, 32, 65):
         a, c = (torch.randint(-8, 9, (2, m, 3, 64), device="cuda").float() for _ in range(2))
         wanted = a + c
@@ -122,7 +120,7 @@ def test_a_product_whose_parts_are_added(asked):
         T.copy(sums, out)
         T.atomic_add(C[by * 128, bx * 128], out, use_tma={asked})
     """)
-    run = compile(made)
+    run = on_gpu(made)
     a, b = (torch.randint(-4, 5, s, device="cuda").half() for s in ((M, K), (K, N)))
     for _ in range(20):
         c = torch.zeros(M, N, device="cuda")

@@ -7,7 +7,7 @@ import pytest
 from tilec.ir.buffer import GLOBAL, Buffer
 from tilec.ir.build import const
 from tilec.ir.expr import Var
-from tilec.transform.bulk.tensor_map import TensorMap
+from tilec.transform.bulk.tensor_map import TensorMap, Window
 
 torch = pytest.importorskip("torch")
 
@@ -17,6 +17,9 @@ from tilec.runtime.tensor_maps import MadeMap  # noqa: E402
 class Driver:
     def __init__(self):
         self.told = []
+
+    def encode_pixel_map(self, place, arguments, name):
+        self.encode_tensor_map(place, arguments, name)
 
     def encode_tensor_map(self, place, arguments, name):
         assert ctypes.addressof(place) % 64 == 0
@@ -63,3 +66,12 @@ def test_values_that_are_combined_have_a_type(dtype, told):
     driver, made = described((64, 64), dtype=dtype, box=(8, 16), swizzle=0, combined=dtype)
     made.point_at(256)
     assert driver.told[0][1] == told  # CU_TENSOR_MAP_DATA_TYPE_*
+
+
+def test_pixels_of_images():
+    """cuTensorMapEncodeIm2col: type, rank, address, extents, strides, corners, channels and pixels, steps, and the options."""
+    driver = Driver()
+    image = Buffer("A", tuple(const(e) for e in (4, 30, 20, 128)), "float16", GLOBAL)
+    made = MadeMap(driver, TensorMap(image, (96, 64), 128, window=Window(-1, -3, 2)), {}, lambda: torch.zeros(16, dtype=torch.uint8))
+    made.point_at(4096)
+    assert driver.told == [("A", 1, 4, 4096, [128, 20, 30, 4], [256, 5120, 153600], [-1, -1], [-3, -3], 64, 96, [1, 2, 2, 1], 0, 3, 2, 0)]

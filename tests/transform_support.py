@@ -64,6 +64,16 @@ def execute_on_gpu(program: TileProgram, arguments: dict[str, Any]) -> dict[str,
     return found
 
 
+def on_gpu(program: TileProgram, decision: str = "") -> Any:
+    """A program compiled for this machine's GPU, to be called with tensors; ``decision``: a part of what the lowering must have chosen."""
+    from tilec.pipeline import compile_program
+    from tilec.runtime import gpu
+
+    made = compile_program(program, gpu.local_target())
+    assert decision in " ".join(map(str, made.decisions()))
+    return gpu.GpuKernel(made)
+
+
 def run(signature: str, body: str, target: str = "sm_80", **arguments: Any) -> dict[str, np.ndarray]:
     """The tensors of a kernel after it was lowered for a target and run."""
     return execute(lowered(prim(signature, body), target), **arguments)

@@ -6,13 +6,12 @@ many pixels as the tile has rows, goes on in the next row and the next image by 
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir import dtypes
 from ...ir.buffer import Buffer
 from ...ir.build import const_int, lift
 from ...ir.expr import Expr
 from ...ir.stmt import TileOp
+from ...records import dataclass
 from .tensor_map import TILE_ALIGNMENT, TensorMap, Window, bulk_layout, covers, tensor_problem
 
 _CHANNELS, _PIXELS = 256, 1024  # of an instruction
