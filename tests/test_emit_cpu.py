@@ -545,3 +545,46 @@ for i in T.Parallel(4):
     f(a, b)
     assert torch.equal(a, wanted)
     assert torch.equal(b.view(torch.float32), torch.arange(4.0) - 1.5)
+
+
+# -- indices -------------------------------------------------------------------------------------------------------------------
+BACKWARDS = ["(15 - i) // 2", "(40 - i % 2) // 12", "(15 - i) // 4 * 2 + i % 2", "6 + (15 - T.max(i, 3)) // 2", "(-i) // 3 + 6", "i // -2 + 8", "(15 - i) % 4",
+             "(i * -3 + 50) // 7", "(20 - (i + 4)) // 5", "(i - 15) // 2 + 8"]
+
+
+@pytest.mark.parametrize("index", BACKWARDS)
+@pytest.mark.parametrize("loop", ["T.serial(16)", "T.Parallel(16)", "T.serial(15, -1, -1)"])
+def test_an_index_that_counts_downwards_is_divided_downwards(index, loop):
+    """TVM's FlattenBuffer takes (15 - i) // 2 in an index for i // -2 + 7."""
+    f = one_block('A: T.Tensor((64,), "int32"), B: T.Tensor((16,), "int32"), C: T.Tensor((16,), "int32")', f"""
+for i in {loop}:
+    at = {index}
+    B[i] = A[{index}]
+    C[i] = A[at]
+""")
+    a = torch.arange(64, dtype=torch.int32) * 3
+    b, c = torch.zeros(16, dtype=torch.int32), torch.zeros(16, dtype=torch.int32)
+    f(a, b, c)
+    wanted = [3 * eval(index.replace("T.max", "max"), {"i": i}) for i in range(16)]
+    assert b.tolist() == wanted and c.tolist() == wanted
+
+
+def test_loops_from_a_start_that_counts_downwards():
+    f = one_block('A: T.Tensor((64,), "int32"), B: T.Tensor((8, 4), "int32")', """
+for i in T.serial(8):
+    for j in T.serial(20 - i, 24 - i):
+        B[i, j - 20 + i] = A[j // 3]
+""")
+    a, b = torch.arange(64, dtype=torch.int32), torch.zeros(8, 4, dtype=torch.int32)
+    f(a, b)
+    assert b.tolist() == [[j // 3 for j in range(20 - i, 24 - i)] for i in range(8)]
+
+
+def test_packed_elements_are_read_downwards():
+    f = one_block('A: T.Tensor((16,), "int4"), B: T.Tensor((16,), "int8")', """
+for i in T.Parallel(16):
+    B[i] = T.cast(A[15 - i], "int8")
+""")
+    a, b = torch.tensor([0x10, 0x32, 0x54, 0x76, 0x98, 0xBA, 0xDC, 0xFE], dtype=torch.uint8), torch.zeros(16, dtype=torch.int8)
+    f(a.view(torch.int8), b)
+    assert b.tolist() == [*range(-1, -9, -1), *range(7, -1, -1)]

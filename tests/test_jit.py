@@ -1,6 +1,7 @@
 """Kernels compiled and called from Python, on the CPU target: results against torch, arguments, errors, tuning, scripts."""
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -300,3 +301,43 @@ def test_the_source_for_the_cpu_is_printed_without_warnings():
     script = "import tilec, test_jit; source = test_jit.add.compile(test_jit.torch.zeros(64), test_jit.torch.zeros(64)).get_kernel_source(); assert 'add' in source"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], cwd=HERE, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
+
+
+def test_lambdas_in_one_line_are_told_apart():
+    from tilec.jit.functions import syntax_of
+
+    k = 3
+    several = [lambda a, b: a + b, lambda a, b: a * b, lambda a: a + k, lambda a: (lambda c: c * a)(a + k), lambda a: (lambda c: c + a)(a + k)]
+    assert [ast.unparse(syntax_of(f)[1]) for f in several] == ["lambda a, b: a + b", "lambda a, b: a * b", "lambda a: a + k",
+                                                               "lambda a: (lambda c: c * a)(a + k)", "lambda a: (lambda c: c + a)(a + k)"]
+
+
+def test_none_for_a_tensor_that_the_kernel_does_not_mention():
+    def factory():
+        n = T.dynamic("n")
+
+        @T.prim_func
+        def main(A: T.Tensor((n,), "int32"), B: T.Tensor((n,), "float16"), C: T.Tensor((4,), "int32")):
+            with T.Kernel(1, threads=4):
+                for i in T.Parallel(4):
+                    C[i] = i
+
+        @T.prim_func
+        def over(A: T.Tensor((n,), "int32"), B: T.Tensor((n,), "int32")):
+            with T.Kernel(n, threads=1) as b:
+                A[b] = 1
+
+        return main, over
+
+    unused, used = (compile(f, target="cpu") for f in factory())
+    a, b = torch.zeros(8, dtype=torch.int32), torch.zeros(8, dtype=torch.float16)
+    for arguments in ((a, b), (None, b), (a, None), (None, None), (a, b)):
+        c = torch.zeros(4, dtype=torch.int32)
+        unused(*arguments, c)
+        assert c.tolist() == [0, 1, 2, 3], arguments
+    used(a, None)
+    assert a.tolist() == [1] * 8
+    with pytest.raises(ArgumentError, match="A.*tensor.*NoneType"):
+        used(None, a)
+    with pytest.raises(ArgumentError, match="n, an extent of B, is used by the kernel"):
+        used(None, None)

@@ -116,11 +116,17 @@ def binary(op: str, a: Any, b: Any) -> Any:
     return getattr(tirx, BINARY[op])(a, b)
 
 
+def division(op: str, a: Any, b: Any) -> Any:
+    """An integer floordiv or floormod as it stands: where an index counts downwards, TVM's FlattenBuffer makes (15 - i) // 2 to i // -2 + 7, which is less."""
+    a, b = _some(a, "operand"), _some(b, "operand")
+    return ir.Call(_exact_op(op), [a, b], ret_ty=ir.PrimType(dtype_of(a)))
+
+
 def _exact_op(op: str) -> Any:
     """An operation of our own without a meaning for the simplifier; the last pass before LLVM puts TVM's in its place."""
     if op not in _EXACT_OPS:
         name, made = f"tilec.{op}", getattr(tirx, BINARY[op])
-        ir.op._ffi_api.RegisterOp(name, f"{op} of floats")
+        ir.op._ffi_api.RegisterOp(name, f"{op} as it stands")
         ir.register_op_attr(name, "TCallEffectKind", 1)  # pure
         ir.register_op_attr(name, "TVectorizable", True)
         ir.register_op_attr(name, "TScriptPrinterName", name)  # else the printer warns

@@ -30,6 +30,7 @@ class TirEmitter:
         self.buffers: dict[Buffer, Any] = {}
         self.vars: dict[Var, Any] = {}
         self.maps: dict[TensorMap, Any] = {}
+        self.backwards: set[Var] = set()  # names of values that may count downwards
         self._names: dict[str, int] = {}
 
     def name(self, wanted: str) -> str:
@@ -115,8 +116,16 @@ def _binary(em: TirEmitter, e: Binary, depth: int) -> Any:
     if e.op in ("floordiv", "floormod") and dtypes.is_float(e.dtype):
         quotient = T.math("floor", (T.binary("div", a, b),))
         return em.rounded(e.dtype, quotient if e.op == "floordiv" else T.binary("sub", a, T.binary("mul", quotient, b)))
+    if em.compute_wide and e.op in ("floordiv", "floormod") and (_runs_backwards(em, e.a) or _runs_backwards(em, e.b)):
+        return em.rounded(e.dtype, T.division(e.op, a, b))
     made = _passing_over_nan(e.op, a, b) if e.op in ("min", "max") and dtypes.is_float(e.dtype) else T.binary(e.op, a, b)
     return em.rounded(e.dtype, made)
+
+
+def _runs_backwards(em: TirEmitter, e: Expr) -> bool:
+    """Whether a value may have a negative share of a loop variable."""
+    return any((isinstance(x, Binary) and x.op == "sub" and not isinstance(x.b, Const)) or (isinstance(x, Unary) and x.op == "neg")
+               or (isinstance(x, Const) and not isinstance(x.value, bool) and x.value < 0) or (isinstance(x, Var) and x in em.backwards) for x in walk(e))
 
 
 def _needs_guard(e: Expr) -> bool:
@@ -212,6 +221,8 @@ def _alloc(em: TirEmitter, s: Alloc) -> Any:
 
 def _let(em: TirEmitter, s: Let) -> Any:
     value = em.expr(s.value)
+    if em.compute_wide and dtypes.is_int(s.var.dtype) and _runs_backwards(em, s.value):
+        em.backwards.add(s.var)  # TVM puts the value in the name's place
     return T.bind(em.var(s.var), value)
 
 
@@ -230,7 +241,7 @@ def _byte(em: TirEmitter, buffer: Buffer, indices: list[Any]) -> Any:
 
 
 def _byte_indices(indices: list[Any]) -> list[Any]:
-    return [*indices[:-1], T.binary("floordiv", indices[-1], T.constant(2, T.dtype_of(indices[-1])))]
+    return [*indices[:-1], T.division("floordiv", indices[-1], T.constant(2, T.dtype_of(indices[-1])))]
 
 
 def _halved(shape: tuple[Expr, ...], b: Buffer) -> tuple[Expr, ...]:
@@ -243,6 +254,8 @@ def _halved(shape: tuple[Expr, ...], b: Buffer) -> tuple[Expr, ...]:
 def _for(em: TirEmitter, s: For) -> Any:
     extent = em.expr(s.extent)
     variable = em.var(s.var)
+    if em.compute_wide and (s.step < 0 or _runs_backwards(em, s.start)):
+        em.backwards.add(s.var)
     if const_int(s.start) == 0 and s.step == 1:
         return T.loop(variable, extent, em.body(s.body), s.kind)
     counter = T.var(em.name(s.var.name), s.var.dtype)

@@ -5,6 +5,7 @@ import ast
 import inspect
 import linecache
 import types
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -67,7 +68,8 @@ def syntax_of(function: types.FunctionType) -> tuple[SourceFile, ast.FunctionDef
     """The file of a function and its definition in it. Raises CompileError."""
     code = function.__code__
     source = _file(code.co_filename, _text_key(code.co_filename))
-    node = _definitions(source).get((code.co_firstlineno, code.co_name)) if source is not None else None
+    nodes = _definitions(source).get((code.co_firstlineno, code.co_name), ()) if source is not None else ()
+    node = nodes[0] if len(nodes) == 1 else _of_code(nodes, code)
     if source is None or node is None:
         raise CompileError(f"the source of {function.__qualname__} is not found ({code.co_filename}, line {code.co_firstlineno}); kernels are compiled "
                            "from their source text, so they must be defined in a file")
@@ -93,21 +95,44 @@ def _file(path: str, key: int) -> SourceFile | None:
     return SourceFile(path, "".join(lines)) if lines else None
 
 
-_FOUND: dict[int, tuple[SourceFile, dict[tuple[int, str], Any]]] = {}
+_FOUND: dict[int, tuple[SourceFile, dict[tuple[int, str], list[Any]]]] = {}
 
 
-def _definitions(source: SourceFile) -> dict[tuple[int, str], Any]:
+def _of_code(nodes: Sequence[Any], code: types.CodeType) -> Any:
+    """Which of several lambdas in a line a code object was made of: the innermost around its instructions (before Python 3.11: that does the same)."""
+    if not hasattr(code, "co_positions"):
+        return next((n for n in nodes if _steps(_compiled(n)) == _steps(code)), None)
+    places = [(line, column, end_line, end) for line, end_line, column, end in code.co_positions() if None not in (line, end_line, column, end) and end]
+    around = [n for n in nodes if all((n.lineno, n.col_offset) <= p[:2] and p[2:] <= (n.end_lineno, n.end_col_offset) for p in places)]
+    return min(around, key=lambda n: (n.end_lineno - n.lineno, n.end_col_offset - n.col_offset), default=None)
+
+
+def _steps(code: types.CodeType) -> list[tuple[str, str]]:
+    """What the code does, whether its free names are another function's or the module's."""
+    import dis
+
+    free = ("LOAD_DEREF", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLOSURE")
+    return [("LOAD" if i.opname in free else i.opname, repr(_steps(i.argval)) if isinstance(i.argval, types.CodeType) else
+             "" if i.argrepr.endswith("<lambda>'") else i.argrepr) for i in dis.get_instructions(code)]
+
+
+def _compiled(node: ast.Lambda) -> types.CodeType:
+    whole = compile(ast.Expression(node), "<lambda>", "eval")
+    return next(c for c in whole.co_consts if isinstance(c, types.CodeType))
+
+
+def _definitions(source: SourceFile) -> dict[tuple[int, str], list[Any]]:
     """Functions by the line their code object names (the first decorator's) and their name."""
     known = _FOUND.get(id(source))
     if known is not None and known[0] is source:
         return known[1]
-    found: dict[tuple[int, str], Any] = {}
+    found: dict[tuple[int, str], list[Any]] = {}
     for node in ast.walk(source.tree):
         if isinstance(node, ast.FunctionDef):
             first = min([d.lineno for d in node.decorator_list] + [node.lineno])
-            found[(first, node.name)] = node
+            found[(first, node.name)] = [node]
         elif isinstance(node, ast.Lambda):
-            found.setdefault((node.lineno, "<lambda>"), node)
+            found.setdefault((node.lineno, "<lambda>"), []).append(node)
     _FOUND[id(source)] = (source, found)
     return found
 

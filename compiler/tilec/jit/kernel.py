@@ -63,6 +63,11 @@ class JITKernel:
         """A call unlike the one before: like an earlier one, or one whose arguments are still to be checked."""
         if kwargs:
             args = self._by_name(args, kwargs)
+        if any(a is None for a in args):
+            from .missing import with_stand_ins
+
+            positions = self._inputs if len(args) != len(self.program.params) else range(len(args))
+            args = with_stand_ins(self.program, args, positions, "cpu" if self.target.kind == "cpu" else "cuda")
         result, kind = self._recent.call(args)
         if kind is None:
             kind = self._checked(args)
