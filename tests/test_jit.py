@@ -171,6 +171,18 @@ def test_positions_of_outputs_are_checked():
         compile(_rows(8), out_idx=5, target="llvm")
 
 
+def test_outputs_are_named_once():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32")):
+        B = T.empty((8,), "float32")
+        with T.Kernel(1, threads=8):
+            T.copy(A, B)
+        return B
+
+    with pytest.raises(CompileError, match="returns B, made by T.empty, and out_idx names outputs as well"):
+        compile(main, out_idx=-1, target="llvm")
+
+
 def test_tuning_takes_the_fastest_configuration_that_is_right():
     tried = []
 

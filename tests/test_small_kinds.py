@@ -264,6 +264,38 @@ def test_asynchronous_copies_by_hand(predicate):
     assert torch.equal(b, kept.flip(0))
 
 
+@pytest.mark.parametrize("dtype, count, each", [("float16", 4, 1), ("float32", 2, 2), ("uint8", 16, 1)])
+def test_a_vectorized_loop_of_asynchronous_copies_is_one(dtype, count, each):
+    kind = getattr(torch, dtype)
+    a, b = torch.arange(512).to(kind), torch.zeros(512, dtype=kind)
+    step = count * each
+    three_ways(f"A: T.Tensor((512,), '{dtype}'), B: T.Tensor((512,), '{dtype}')", f"""
+    with T.Kernel(1, threads=32):
+        t = T.get_thread_binding()
+        s = T.alloc_shared((512,), '{dtype}')
+        for i in T.vectorized({count}):
+            T.ptx_cp_async(T.access_ptr(s[t * {step} + i * {each}], "w", {each}), T.access_ptr(A[t * {step} + i * {each}], "r", {each}), {each})
+        T.ptx_commit_group()
+        T.ptx_wait_group(0)
+        for i in T.serial({step}):
+            B[t * {step} + i] = s[t * {step} + i]
+    """, a, b, cpu=False, interpreter=False)
+    assert torch.equal(b[:32 * step], a[:32 * step])
+
+
+def test_a_safe_value_inside_an_inner_block_is_refused():
+    """It holds in that block only (TileLang); nothing may read another value instead."""
+    with pytest.raises(Exception, match="annotate_safe_value inside T.sblock"):
+        for_target(prim("A: T.Tensor((60,), 'int32'), B: T.Tensor((64,), 'int32')", """
+    with T.Kernel(1, threads=64):
+        s = T.alloc_shared((64,), 'int32')
+        with T.sblock("inner"):
+            T.annotate_safe_value({A: -9})
+            T.copy(A[0:64], s)
+        T.copy(s, B)
+    """), "sm_90a").text("cuda")
+
+
 def test_a_loop_whose_iterations_wait_for_the_grid():
     made = for_target(prim("A: T.Tensor((1024,), 'float32')", """
     with T.Kernel(16, threads=128) as bx:

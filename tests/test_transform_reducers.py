@@ -119,3 +119,19 @@ def test_a_slice_of_flags_is_tested(name, wanted):
             B[b, 0] = 2
     """, A=a):
         np.testing.assert_array_equal(values[:, 0], np.where(wanted(a, axis=1), 1, 2))
+
+
+def test_a_reducer_with_a_dimension_of_one():
+    a = numbers((16, 16), "float32")
+    found = everywhere("A: T.Tensor((16, 16), 'float32'), B: T.Tensor((1, 16), 'float32')", """
+    with T.Kernel(1, threads=128) as b:
+        acc = T.alloc_reducer((1, 16), 'float32', op='sum')
+        r = T.alloc_fragment((1, 16), 'float32')
+        T.reducer_init(acc)
+        for i, k in T.Parallel(16, 16):
+            T.reducer_update(acc[0, i], A[i, k])
+        T.finalize_reducer(acc, r)
+        T.copy(r, B)
+    """, A=a)
+    for values in found:
+        np.testing.assert_allclose(values[0], a.sum(1), rtol=1e-5)

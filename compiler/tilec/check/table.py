@@ -107,6 +107,8 @@ RULES: tuple[tuple[str, str, str, str, str], ...] = (
     ("TL456", "dp4a", DTYPE, "E", "dp4a multiplies int8 and adds int32."),
     ("TL457", "float4-unpacked", DTYPE, "E", "float4_e2m1_unpacked outside shared memory."),
     ("TL458", "condition-dtype", DTYPE, "E", "A condition is a number instead of a truth value."),
+    ("TL459", "cast-target", DTYPE, "E", "The target has no such conversion."),
+    ("TL460", "literal-range", DTYPE, "E", "A number does not fit the type it is stored in."),
 
     ("TL501", "gemm-shape", GEMM, "E", "M, N or K of A, B and C disagree."),
     ("TL502", "gemm-rank", GEMM, "E", "A gemm operand is no matrix."),

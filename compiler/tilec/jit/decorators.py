@@ -28,6 +28,9 @@ def _with_outputs(program: Any, out_idx: Any) -> Any:
 
     if out_idx is None:
         return program
+    if program.outputs:
+        names = " and ".join(b.name for b in program.outputs)
+        raise CompileError(f"{program.span}: {program.name} returns {names}, made by T.empty, and out_idx names outputs as well; leave out_idx out")
     count = len(program.params)
     positions = list(out_idx) if isinstance(out_idx, (list, tuple)) else [out_idx]
     for i in positions:

@@ -123,7 +123,7 @@ def _macro_opens_a_launch(macro: Any, depth: int = 8) -> bool:
 
 
 def _opens_a_launch(node: ast.AST) -> bool:
-    return any(isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr.endswith("Kernel") for n in ast.walk(node))
+    return any(isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and (n.func.attr.endswith("Kernel") or n.func.attr == "thread_binding") for n in ast.walk(node))
 
 
 def eager_program(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], options: dict[str, Any]) -> TileProgram:

@@ -4,11 +4,24 @@ from __future__ import annotations
 from typing import Any
 
 
+class _Key(str):
+    """A key as text, with the two properties of an enumeration's member."""
+
+    __slots__ = ("name",)
+    name: str
+
+    @property
+    def value(self) -> str:
+        return str(self)
+
+
 class _Keys(type):
     def __getattr__(cls, name: str) -> str:
         if name.startswith("__"):
             raise AttributeError(name)
-        return name.lower().replace("tl_", "tl.", 1).replace("tir_", "tirx.", 1)
+        key = _Key(name.lower().replace("tl_", "tl.", 1).replace("tir_", "tirx.", 1))
+        key.name = name
+        return key
 
 
 class PassConfigKey(metaclass=_Keys):

@@ -3,12 +3,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..ir.affine import known_difference
 from ..ir.buffer import Buffer
-from ..ir.build import cast, const
-from ..ir.expr import Expr
-from ..ir.stmt import Evaluate
+from ..ir.build import cast, const, const_int
+from ..ir.expr import Call, Expr, Load
+from ..ir.stmt import Evaluate, For
 from ..source.span import Span
 from .matrix.device import address_of, function
+from .rewrite import substitute
 
 _SHARED = "static_cast<unsigned int>(__cvta_generic_to_shared(shared))"
 
@@ -47,3 +49,28 @@ def async_copy_statement(target: tuple[Buffer, tuple[Expr, ...]], source: tuple[
 
 
 __all__ = ["COMMIT", "async_copy_bytes", "async_copy_statement", "const", "wait_function"]
+
+
+def one_copy(s: For) -> Evaluate | None:
+    """The single copy that a T.vectorized loop of T.ptx_cp_async of neighbouring elements is; None if it is no such loop."""
+    count = const_int(s.extent)
+    inner = s.body[0] if len(s.body) == 1 else None
+    if s.kind != "vectorized" or not count or const_int(s.start) != 0 or s.step != 1 or not isinstance(inner, Evaluate):
+        return None
+    call = inner.value
+    if not isinstance(call, Call) or call.op != "ptx_cp_async" or len(call.args) > 3:
+        return None
+    elements = const_int(call.args[2])
+    first = {s.var: const(0, s.var.dtype)}
+    second = {s.var: const(1, s.var.dtype)}
+    for pointer in call.args[:2]:
+        load = pointer.args[0] if isinstance(pointer, Call) and pointer.op == "access_ptr" else None
+        if not isinstance(load, Load) or elements is None:
+            return None
+        steps = [known_difference(substitute(i, second), substitute(i, first)) for i in load.indices]
+        grows = [known_difference(i, substitute(i, first) + s.var * (step or 0)) for i, step in zip(load.indices, steps)]
+        if steps != [0] * (len(steps) - 1) + [elements] or any(grows):
+            return None
+    made = substitute(call, first)
+    assert isinstance(made, Call)
+    return Evaluate(inner.span, Call(made.dtype, made.span, made.op, (*made.args[:2], const(elements * count)), made.attrs))  # type: ignore[operator]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..ir.buffer import LOCAL, REDUCER, Buffer, Region, index_at, tile_axes, whole
-from ..ir.build import binary, cast, const
+from ..ir.build import binary, cast, const, const_int
 from ..ir.expr import Expr, Load, Var
 from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, For, If, Launch, Let, Parallel, Stmt, Store, TileOp
@@ -129,7 +129,7 @@ class _Reducers:
 
     def _write(self, s: TileOp, dst: Region, part: Buffer, result: Callable[[tuple[Expr, ...]], Expr]) -> Stmt:
         variables = tuple(Var("int32", s.span, "ijkl"[k % 4], "loop") for k in range(len(part.shape)))
-        place = index_at(dst, variables if tile_axes(dst) else ())
+        place = index_at(dst, tuple(v for v, extent in zip(variables, part.shape) if const_int(extent) != 1) if tile_axes(dst) else ())
         return Parallel(s.span, variables, part.shape, (Store(s.span, dst.buffer, place, cast(result(variables), dst.dtype)),))
 
     # -- across threads --------------------------------------------------------------------------------------------------------

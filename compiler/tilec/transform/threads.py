@@ -15,7 +15,7 @@ from ..ir.expr import walk as walk_expr
 from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Jump, Launch, Let, Parallel, Role, Stmt, Store, TileOp, While
 from ..ir.stmt import walk as walk_statements
-from .async_copy import async_copy_bytes, async_copy_statement
+from .async_copy import async_copy_bytes, async_copy_statement, one_copy
 from .atomics import atomic_statement, lower_atomic_calls
 from .context import LaunchState, PassContext
 from .divergent import check_divergent, refuse_block_barriers
@@ -96,7 +96,8 @@ class ThreadLowering:
         if isinstance(s, If):
             return self._if(s, divergent)
         if isinstance(s, For):
-            return self._for(s, divergent)
+            copied = one_copy(s)
+            return self._for(s, divergent) if copied is None else self.statement(copied, divergent)
         if isinstance(s, While):
             return self._while(s, divergent)
         if isinstance(s, Jump):

@@ -12,6 +12,7 @@ from ..registry import rule
 from .gemm import known, size
 
 ORDERS = ("relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst")
+STORE_ORDERS = ("relaxed", "release", "seq_cst")
 
 
 @rule("atomic-memory-order", "atomic-return-prev", "atomic-scalar-only", "atomic-shape", "atomic-dtype", "implicit-narrowing")
@@ -29,6 +30,12 @@ def _check(ctx: RuleContext, op: TileOp, dst: Region, src: Region | None):
     if isinstance(order, str) and order not in ORDERS:
         return ctx.report(
             f"{order!r} is no memory order; there are {', '.join(ORDERS)}",
+            argument_span(op, "memory_order"),
+            name="atomic-memory-order",
+        )
+    if kind == "store" and isinstance(order, str) and order not in STORE_ORDERS:
+        return ctx.report(
+            f"a store cannot be {order!r}: it reads nothing; its orders are {', '.join(STORE_ORDERS)}",
             argument_span(op, "memory_order"),
             name="atomic-memory-order",
         )

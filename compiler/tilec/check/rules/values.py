@@ -22,6 +22,7 @@ def operand_dtype(ctx: RuleContext):
             yield ctx.report(f"~ works on integers; the operand is {e.a.dtype}", e.span or place.stmt.span)
 
 
+STOCHASTIC = ("sm_100a", "sm_103a")  # chips with cvt.rs
 INTEGER_FUNCTIONS = ("popcount", "clz", "__ffs", "__brev")
 
 
@@ -36,6 +37,17 @@ def integer_functions(ctx: RuleContext):
             yield ctx.report(f"T.{call.op} works on integers; its argument is {dtype}", span)
         elif call.op == "clz" and dtypes.is_int(dtype) and dtypes.bits(dtype) < 32:
             yield ctx.report(f"T.clz works on 32 and 64 bits; its argument is {dtype}", span)
+
+
+@rule("cast-target", per_target=True)
+def stochastic_casts(ctx: RuleContext):
+    """cvt.rs: sm_100a and sm_103a alone (PTX ISA, cvt)."""
+    target = ctx.target
+    if target is None or target.kind != "cuda" or target.name in STOCHASTIC:
+        return
+    for place, call in ctx.facts.calls:
+        if call.op == "cast_rs":
+            yield ctx.report(f"round='rs' needs {' or '.join(STOCHASTIC)}; {target.name} rounds to nearest even only", call.span or place.stmt.span)
 
 
 @rule("condition-dtype")

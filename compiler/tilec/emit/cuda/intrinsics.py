@@ -171,6 +171,28 @@ def _read_only(p: ExpressionPrinter, e: Call) -> str:
     return f"__ldg(&{p.element(place.buffer, place.indices)})"
 
 
+# -- stochastic rounding: PTX ISA, cvt.rs (sm_100a, sm_103a). One value is the lowest of the vector that the instruction takes. ------------------
+_RANDOM_BITS = {"float16": "0x1fffu", "bfloat16": "0xffffu"}  # of the lower value; PTX wants zeros elsewhere
+
+
+def _cast_rs(p: ExpressionPrinter, e: Call) -> str:
+    t = p.type(e.dtype, e.span)
+    name = f"tile_cast_rs_{e.dtype}"
+    head = f"__device__ __forceinline__ {t} {name}(float value, unsigned int random) {{\n"
+    if e.dtype in types.HALVES:
+        kind, made = ("f16x2", "__ushort_as_half") if e.dtype == "float16" else ("bf16x2", "__ushort_as_bfloat16")
+        body = (f'  unsigned int pair;\n  asm("cvt.rs.satfinite.{kind}.f32 %0, %1, %2, %3;" : "=r"(pair) : "f"(0.0f), "f"(value), '
+                f'"r"(random & {_RANDOM_BITS[e.dtype]}));\n  return {made}(static_cast<unsigned short>(pair & 0xffffu));\n')
+    elif e.dtype == types.FLOAT4:
+        body = ('  unsigned short codes;\n  asm("cvt.rs.satfinite.e2m1x4.f32 %0, {%1, %1, %1, %2}, %3;" : "=h"(codes) : "f"(0.0f), "f"(value), "r"(random));\n'
+                "  return static_cast<unsigned char>(codes & 15);\n")
+    else:
+        kind = "e4m3x4" if e.dtype == "float8_e4m3fn" else "e5m2x4"
+        body = (f'  unsigned int codes;\n  asm("cvt.rs.satfinite.{kind}.f32 %0, {{%1, %1, %1, %2}}, %3;" : "=r"(codes) : "f"(0.0f), "f"(value), "r"(random));\n'
+                f"  {t} made;\n  made.__x = static_cast<__nv_fp8_storage_t>(codes & 0xffu);\n  return made;\n")
+    return f"{p.use(name, head + body + '}' + chr(10))}({_arguments(p, e)})"
+
+
 # -- random numbers --------------------------------------------------------------------------------------------------------------
 GENERATOR = "rng_state"  # of each thread; declared at the head of a kernel that draws numbers
 
@@ -207,5 +229,6 @@ INTRINSICS: dict[str, Printer] = {
     "match_any_sync": _match, "match_all_sync": _match, "shuffle_elect": _elect,
     "__ffs": _bits("__ffs", "__ffsll"), "popcount": _bits("__popc", "__popcll"), "clz": _bits("__clz", "__clzll"),
     **dict.fromkeys(("rng_init", "rng_rand", "rng_rand_float"), _draw),
+    "cast_rs": _cast_rs,
     "__fns": lambda p, e: f"__fns({_arguments(p, e)})", "__ldg": _read_only,
 }

@@ -13,6 +13,7 @@ from ..evaluator import Evaluator
 from ..expressions import scalar_operand
 from ..values import Output, TensorType, is_device, is_unknown, plain, unknown
 from .registry import Bound, api
+from .stored import check_literal
 
 
 def shape_argument(ev: Evaluator, b: Bound, name: str = "shape") -> tuple[Expr, ...] | None:
@@ -119,6 +120,7 @@ def alloc_var(ev: Evaluator, b: Bound) -> Any:
     if isinstance(buffer, Buffer) and init is not None and ev.builder is not None:
         value = scalar_operand(plain(init))
         value = value if isinstance(value, (int, float, Expr)) else unknown("initial value")
+        check_literal(ev, dtype, value, b.where("init") if "init" in b.nodes else b.span)
         stored = cast(lift(value, dtype if not isinstance(value, Expr) and dtype != dtypes.UNKNOWN else None), dtype)
         ev.builder.emit(Store(b.span, buffer, (const(0),), stored))
     return buffer

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...ir.buffer import FRAGMENT, GLOBAL, Buffer
 from ...ir.layouts import LayoutValue
+from ...ir.stmt import TileOp
 from ..evaluator import Evaluator
 from ..values import Function, Partial, is_unknown, plain
 from .layouts import layout_of
@@ -93,7 +94,9 @@ def _kind(value: Any) -> str | None:
 @api("annotate_safe_value", "safe_value_map")
 def annotate_safe_value(ev: Evaluator, b: Bound) -> Any:
     attrs = _launch_attrs(ev)
-    if attrs is not None and isinstance(b["safe_value_map"], dict):
+    if attrs is not None and ev.builder is not None and ev.builder.inner_blocks:  # it would hold inside the block only; here it belongs to the kernel
+        ev.builder.emit(TileOp(b.span, "unsupported", {"name": "T.annotate_safe_value inside T.sblock"}))
+    elif attrs is not None and isinstance(b["safe_value_map"], dict):
         attrs.setdefault("safe_values", {}).update({k: v for k, v in b["safe_value_map"].items() if isinstance(k, Buffer)})
     return None
 

@@ -52,12 +52,18 @@ def _whole_tile(ev: Evaluator, b: Bound, kind: str, dst: Region, value: Any, opt
 
 
 _ORDERS = ("relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst")
+LOAD_ORDERS = ("relaxed", "consume", "acquire", "seq_cst")
 
 
-def _check_order(ev: Evaluator, b: Bound, order: Any) -> None:
+def _check_order(ev: Evaluator, b: Bound, order: Any, orders: tuple[str, ...] = _ORDERS) -> None:
     """Of an atomic that is a value; those that are statements have a rule."""
-    if isinstance(order, str) and order not in _ORDERS:
-        ev.problem("atomic-memory-order", f"{order!r} is no memory order; there are {', '.join(_ORDERS)}", b.nodes.get("memory_order") or b.span)
+    if not isinstance(order, str) or order in orders:
+        return
+    where = b.nodes.get("memory_order") or b.span
+    if order in _ORDERS:
+        ev.problem("atomic-memory-order", f"a load cannot be {order!r}: it publishes nothing; its orders are {', '.join(orders)}", where)
+    else:
+        ev.problem("atomic-memory-order", f"{order!r} is no memory order; there are {', '.join(orders)}", where)
 
 
 _DONE = {"add": "added to", "max": "compared with", "min": "compared with", "store": "stored to"}
@@ -112,6 +118,7 @@ def atomic_load(ev: Evaluator, b: Bound) -> Any:
     src = to_region(b["src"], b.where("src"))
     if ev.builder is None or src is None or src.form != "element":
         return unknown("T.atomic_load")
+    _check_order(ev, b, b["memory_order"], LOAD_ORDERS)
     return call("atomic_load", (Load(src.dtype, b.span, src.buffer, src.mins),), src.dtype, b.span, memory_order=b["memory_order"])
 
 

@@ -54,6 +54,7 @@ class Builder:
         self.arguments: dict[str, Any] = {}  # of an eager kernel: what its tensor parameters were given
         self.solved: dict[str, int] = {}  # T.const values that follow from those
         self.solved_by: dict[str, tuple[str, int]] = {}  # the first tensor's dimension that tells each of them
+        self.inner_blocks = 0  # T.sblock around the present statement
         self.is_probe = False  # traced up to the launch only, if there are such values
         self.attrs: dict[str, Any] = {}
         self.lets: dict[Var, Expr] = {}  # the values of names that are bound to what memory held

@@ -164,6 +164,7 @@ def store(ev: Evaluator, buffer: Buffer, indices: tuple[Expr, ...], value: Any, 
         stored.check_narrowing(ev, buffer, value, span)
     if not isinstance(value, (Expr, int, float)):
         value = unknown("stored value")
+    stored.check_literal(ev, buffer.dtype, value, span)
     if isinstance(value, (int, float)) and not isinstance(value, bool) and buffer.dtype != dtypes.UNKNOWN:
         value = const(value, buffer.dtype if not (dtypes.is_int(buffer.dtype) and isinstance(value, float)) else "float32")
     ev.builder.emit(Store(span, buffer, indices, build.cast(value, _vector_type(buffer.dtype, indices))))

@@ -256,7 +256,10 @@ def _with_transparent(ev: Evaluator, item: ast.withitem, value: Transparent, sco
 
     if item.optional_vars is not None:
         assign_target(ev, item.optional_vars, value.value, scope, bind=False)
+    assert ev.builder is not None
+    ev.builder.inner_blocks += value.block
     run_inner()
+    ev.builder.inner_blocks -= value.block
 
 
 def _with_unknown(ev: Evaluator, node: ast.With, item: ast.withitem, scope: Scope, run_inner: Any) -> None:

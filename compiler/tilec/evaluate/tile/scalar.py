@@ -11,6 +11,7 @@ from ...ir.expr import Expr, Load, Unknown, Var
 from ..evaluator import Evaluator
 from ..expressions import scalar_operand
 from ..values import Api, DType, dtype_name, is_unknown, plain, unknown
+from .cast_options import stochastic
 from .operands import check_condition, check_operands, check_rounding
 from .registry import Bound, api, report_dtype
 
@@ -20,6 +21,7 @@ FLOAT_FUNCTIONS = (
     "atan", "asinh", "acosh", "atanh", "erf", "sigmoid", "floor", "ceil", "trunc", "nearbyint",
     "__exp", "__exp10", "__log", "__log2", "__log10", "__sin", "__cos", "__tan", "ieee_fsqrt", "ieee_frcp", "ieee_frsqrt",
 )
+_FAST_TYPES = ("float16", "bfloat16", "float32", "float64")  # of T.__exp and its like
 BINARY_FLOAT = ("pow", "fmod", "atan2", "hypot", "copysign", "power", "ieee_add", "ieee_sub", "ieee_mul", "ieee_fdiv")
 PREDICATES = ("isnan", "isinf", "isfinite")
 OPERATORS = {"max": "max", "min": "min", "floordiv": "floordiv", "floormod": "floormod", "truncdiv": "truncdiv", "truncmod": "truncmod",
@@ -52,6 +54,9 @@ def _float_function(name: str) -> Any:
             value = build.const(float(value), "float32") if not name.startswith("ieee") or isinstance(value, float) else build.const(value)
         if name.startswith("ieee") and not dtypes.is_float(value.dtype):
             ev.problem("operand-dtype", f"T.{name} takes a float, but its argument is {value.dtype}", b.where("x"))
+            return unknown(name)
+        if name.startswith("__") and dtypes.scalar(value.dtype) not in _FAST_TYPES and value.dtype != dtypes.UNKNOWN:
+            ev.problem("operand-dtype", f"T.{name} takes float16, bfloat16, float32 or float64, but its argument is {value.dtype}; cast it", b.where("x"))
             return unknown(name)
         attrs = _rounding(ev, b, name, value.dtype) if name.startswith("ieee") else {}
         if not dtypes.is_float(value.dtype):
@@ -209,9 +214,10 @@ def select(ev: Evaluator, b: Bound) -> Any:
 
 
 # -- types ----------------------------------------------------------------------------------------------------------------
-@api("cast", "value dtype span=")
+@api("cast", "value dtype round= sat= rbits= span=")
 def cast(ev: Evaluator, b: Bound) -> Any:
-    return _cast(ev, b, b["value"], "dtype")
+    made = _cast(ev, b, b["value"], "dtype")
+    return made if is_unknown(made) else stochastic(ev, b, made)
 
 
 @api("Cast", "dtype value span=")

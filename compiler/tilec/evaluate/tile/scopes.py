@@ -5,10 +5,11 @@ from typing import Any
 
 
 class Transparent:
-    """``with T.ws_op("load"):`` and the like. ``value``: what ``as`` binds."""
+    """``with T.ws_op("load"):`` and the like. ``value``: what ``as`` binds; ``block``: T.sblock, to which annotations inside belong."""
 
-    def __init__(self, value: Any = None):
+    def __init__(self, value: Any = None, block: bool = False):
         self.value = value
+        self.block = block
 
 
 class WhileLoop:

@@ -69,3 +69,26 @@ def check_narrowing(ev: Evaluator, buffer: Buffer, value: Any, span: Span, done:
 
 def _is_finite(value: Any) -> bool:
     return isinstance(value, float) and value == value and value not in (float("inf"), float("-inf"))
+
+
+# The largest finite value of each float type (IEEE 754, OFP8, OCP Microscaling Formats); TileLang 0.1.15
+# refuses literals beyond (in bfloat16 only those beyond a figure of its own).
+LARGEST = {"float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.89531e38, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0,
+           "float4_e2m1fn": 6.0}
+
+
+def check_literal(ev: Evaluator, dtype: str, value: Any, where: Any) -> None:
+    """A number of the program's text that its type cannot hold."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or value in (float("inf"), float("-inf")):
+        return
+    if dtypes.is_int(dtype) and dtypes.lanes(dtype) == 1:
+        bits = dtypes.bits(dtype)
+        low, high = (0, 2**bits - 1) if dtypes.is_unsigned(dtype) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        outside = not low <= int(value) <= high
+        span = f"{low} to {high}"
+    else:
+        high_float = LARGEST.get(dtype)
+        outside = high_float is not None and abs(value) > high_float
+        span = f"numbers up to {high_float}"
+    if outside:
+        ev.problem("literal-range", f"{value} does not fit {dtype}, which holds {span}", where)

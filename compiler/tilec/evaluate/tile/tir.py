@@ -33,5 +33,6 @@ for _name in ("func_attr", "func_name", "func_ret", "sblock_attr", "reads", "wri
     api(_name, "*args")(lambda ev, b: None)
 
 
-for _name, _signature in (("sblock", "name= no_realize="), ("attr", "node attr_key value"), ("block_name_suffix_context", "block_suffix")):
+api("sblock", "name= no_realize=")(lambda ev, b: Transparent(block=True))
+for _name, _signature in (("attr", "node attr_key value"), ("block_name_suffix_context", "block_suffix")):
     api(_name, _signature)(lambda ev, b: Transparent())
