@@ -18,6 +18,7 @@ from .tir import TirEmitter
 
 # Fields of tvm_struct_get (TVM's TVMStructFieldKind) and type indices of the FFI (tvm/ffi/c_api.h).
 _DATA, _SHAPE, _STRIDES, _NDIM, _CODE, _BITS, _LANES, _OFFSET, _DEVICE_ID, _DEVICE_TYPE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+_FLOAT4_E2M1FN = 17  # DLPack: kDLFloat4_e2m1fn
 _TYPE_INDEX, _VALUE, _INT64_ELEMENT = 13, 15, 17
 _NONE, _INT, _BOOL, _FLOAT, _DLTENSOR, _TENSOR_OBJECT = 0, 1, 2, 3, 7, 70
 _OBJECT_HEADER = 24  # bytes before the DLTensor in a tensor object
@@ -121,6 +122,9 @@ def _check_dtype(b: HostBuilder, p: Buffer, handle: Any) -> None:
     if b.plan.packed(p) > 1:  # two elements a byte: either kind of byte will do
         kind = T.binary("or", equals(_CODE, 0, "uint8"), equals(_CODE, 1, "uint8"))
     right = T.binary("and", T.binary("and", kind, equals(_BITS, bits, "uint8")), equals(_LANES, 1, "uint16"))
+    if p.dtype == "float4_e2m1fn":  # torch.float4_e2m1fn_x2: an element is two of them
+        pairs = T.binary("and", equals(_CODE, _FLOAT4_E2M1FN, "uint8"), T.binary("and", equals(_BITS, 4, "uint8"), equals(_LANES, 2, "uint16")))
+        right = T.binary("or", right, pairs)
     b.require(right, A.dtype_message(b.plan, p), "TypeError")
 
 

@@ -56,6 +56,9 @@ def _instantiate(analysis: ModuleAnalysis, kernel: KernelDefinition, instance: K
     except (ReturnSignal, BreakSignal, ContinueSignal):
         incomplete = "it leaves the kernel in a way that is not understood"
     options = {**instance.function.jit, **instance.options}
+    annotated = program.attrs.get("pass_configs")
+    if isinstance(annotated, dict) and isinstance(options.get("pass_configs") or {}, dict):
+        options["pass_configs"] = {**annotated, **(options.get("pass_configs") or {})}
     program.attrs.update({k: options[k] for k in ("out_idx", "pass_configs", "target", "out_idx_span") if k in options})
     program.attrs.update(targets=tuple(instance.targets), expects_failure=instance.expects_failure)
     if incomplete is None:

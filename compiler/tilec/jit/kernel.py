@@ -16,6 +16,7 @@ from ..target.chips import Target
 from ..transform.configs import misspelt
 from ..transform.errors import LoweringError
 from .errors import CompileError, with_place
+from .surrounding import current_configs
 from .trace import refuse_faulty
 
 
@@ -37,13 +38,15 @@ class JITKernel:
 
             prim_func, program, target = program, _with_outputs(program.program, out_idx), resolve(target)
         refuse_faulty(program, target)
-        for told in misspelt(pass_configs or ()):
+        pass_configs = {**current_configs(), **(pass_configs or {})}
+        for told in misspelt(pass_configs):
             warnings.warn(told, stacklevel=4)
-        if pass_configs and "pass_configs" not in program.attrs:
-            program = replace(program, attrs={**program.attrs, "pass_configs": dict(pass_configs)})
+        known = program.attrs.get("pass_configs")
+        if pass_configs and (known is None or isinstance(known, dict)):
+            program = replace(program, attrs={**program.attrs, "pass_configs": {**(known or {}), **pass_configs}})
         self.program, self.target = program, target
         self.prim_func = prim_func
-        self.pass_configs = dict(pass_configs or {})
+        self.pass_configs = pass_configs
         self.artifact = _lower(program, target)
         self.config: dict[str, Any] | None = None
         self.latency: float | None = None

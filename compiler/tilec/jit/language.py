@@ -27,7 +27,11 @@ def _evaluator() -> Evaluator:
 
 def host_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a name of the language outside a kernel."""
-    result = _evaluator().call(function, [to_value(a) for a in args], {k: to_value(v) for k, v in kwargs.items()})
+    ev = _evaluator()
+    ev.reporting = True
+    result = ev.call(function, [to_value(a) for a in args], {k: to_value(v) for k, v in kwargs.items()})
+    if ev.problems:
+        raise CompileError(ev.problems[0].message)
     if is_unknown(result):
         name = getattr(function, "name", "call")
         raise CompileError(f"T.{name} cannot be used here: outside a kernel only types, sizes, dtypes and layouts can be made")

@@ -5,15 +5,23 @@ from typing import Any
 
 from ..target import chips
 from .errors import CompileError
+from .surrounding import current_target
 
 
 def resolve(target: Any) -> chips.Target:
     """``auto``, ``cuda`` (this machine's GPU), ``cuda -arch=sm_90a``, ``llvm``, a dict with ``arch``. Raises CompileError."""
     if isinstance(target, chips.Target):
         return target
+    if target is None or target == "auto":
+        target = current_target() or "auto"
+    chip = getattr(target, "chip", None)  # tvm.target.Target as it is served
+    if isinstance(chip, chips.Target):
+        return chip
+    text = str(target).strip()
+    if not isinstance(target, dict) and text.startswith("{"):  # TVM's own, where TVM is installed
+        target = _described(text)
     if isinstance(target, dict):
-        target = target.get("arch") or target.get("kind") or "auto"
-    text = str(target or "auto").strip()
+        text = str(target.get("arch") or target.get("kind") or "auto")
     kind = text.split()[0].lower()
     if kind == "auto":
         return _local() if _has_gpu() else chips.TARGETS["cpu"]
@@ -23,6 +31,16 @@ def resolve(target: Any) -> chips.Target:
         return chips.find(text)
     except ValueError as error:
         raise CompileError(f"target {text!r}: {error}") from None
+
+
+def _described(text: str) -> dict[str, Any]:
+    import json
+
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise CompileError(f"target {text!r} is no description of a target") from None
+    return found if isinstance(found, dict) else {}
 
 
 def _has_gpu() -> bool:

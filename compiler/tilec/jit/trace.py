@@ -29,12 +29,13 @@ class PrimFunc:
     """A function under ``@T.prim_func``. It is traced when it is defined, so later changes of what it captures do not matter."""
 
     __name__: str
+    attrs: dict[str, Any]
 
     def __init__(self, function: types.FunctionType, frames: tuple[Any, ...] = ()):
         functools.update_wrapper(self, function)
         self.function = function
-        self.attrs: dict[str, Any] = {"global_symbol": function.__name__}
         self.program = _trace(traced_function(function, to_value, "prim_func", frames), "prim_func", [], {})
+        self.attrs = _attributes(self.program, function.__name__)
 
     @classmethod
     def of(cls, function: types.FunctionType, program: TileProgram) -> PrimFunc:
@@ -42,7 +43,7 @@ class PrimFunc:
         made = cls.__new__(cls)
         functools.update_wrapper(made, function)
         made.function = function
-        made.attrs, made.program = {"global_symbol": function.__name__}, program
+        made.attrs, made.program = _attributes(program, function.__name__), program
         return made
 
     def without_unused(self) -> PrimFunc:
@@ -54,6 +55,11 @@ class PrimFunc:
     @property
     def params(self) -> list[Any]:
         return list(self.program.params)
+
+    @property
+    def buffer_map(self) -> dict[Any, Any]:
+        """What is known of the tensors among the parameters, by parameter."""
+        return {p: _described_buffer(p) for p in self.program.params if isinstance(p, Buffer)}
 
     def with_attr(self, key: str, value: Any = None) -> PrimFunc:
         self.attrs.update(key if isinstance(key, dict) else {key: value})
@@ -70,6 +76,25 @@ class PrimFunc:
 
     def __repr__(self) -> str:
         return f"<prim_func {self.__name__}>"
+
+
+def _described_buffer(b: Buffer) -> types.SimpleNamespace:
+    def plain(sizes: Any) -> list[Any]:
+        return [e if const_int(e) is None else const_int(e) for e in sizes]
+
+    addresses = b.dtype == "handle"  # a table of pointers
+    return types.SimpleNamespace(name=b.name, dtype="int64" if addresses else b.dtype, shape=plain(b.shape), strides=plain(b.strides or ()))
+
+
+def _attributes(program: TileProgram, name: str) -> dict[str, Any]:
+    """What the function says of its own compilation, under TileLang's names; outputs counted from the end."""
+    made: dict[str, Any] = {"global_symbol": name}
+    if program.outputs:
+        made["tilelang_out_idx"] = [i - len(program.params) for i, p in enumerate(program.params) if p in program.outputs]
+    for key in ("pass_configs", "compile_flags"):
+        if program.attrs.get(key):
+            made[f"tilelang_{key}"] = program.attrs[key]
+    return made
 
 
 def mentioned(body: Any) -> set[Buffer]:

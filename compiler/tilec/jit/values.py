@@ -66,7 +66,9 @@ class dtype(str):
         """The torch dtype that stores it; 4-bit types are stored two a byte."""
         import torch
 
-        name = {"float4_e2m1fn": "int8", "int4": "int8", "uint4": "uint8", "tfloat32": "float32"}.get(str(self), str(self))
+        if str(self) in ("float4_e2m1fn", "float4_e2m1fnx2"):
+            return getattr(torch, "float4_e2m1fn_x2", torch.int8)
+        name = {"int4": "int8", "uint4": "uint8", "tfloat32": "float32"}.get(str(self), str(self))
         return getattr(torch, name)
 
     def __call__(self, *values: Any) -> Any:

@@ -18,6 +18,12 @@ class _NamesOfTorchTypes(dict[Any, str]):
         return name
 
 
+def resolve_torch_storage_dtype(value: Any) -> dtype:
+    """The type of what torch stores for a type: two of 4 bits are a byte."""
+    stored = str(dtype(value).as_torch()).removeprefix("torch.")
+    return dtype({"float4_e2m1fn_x2": "float4_e2m1fnx2"}.get(stored, stored))
+
+
 _TORCH_DTYPE_TO_STR = _NamesOfTorchTypes()
 
-__all__ = ["_TORCH_DTYPE_TO_STR", "_all_dtypes", "dtype"]
+__all__ = ["_TORCH_DTYPE_TO_STR", "_all_dtypes", "dtype", "resolve_torch_storage_dtype"]

@@ -43,6 +43,10 @@ MODULES: dict[str, tuple[str, str | None]] = {
     "tilelang.errors": ("faults", None),
     "tilelang.tvm": ("tvm_types", None),
     "tvm": ("tvm_types", None),
+    "tvm.target": ("tvm_target", None),
+    "tvm.transform": ("tvm_passes", None),
+    "tvm.error": ("tvm_errors", None),
+    "tvm.tirx": ("tvm_expressions", None),
 }
 
 
@@ -75,6 +79,8 @@ class _Internal(types.ModuleType):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         from .unavailable import Unavailable
 
+        if f"{self.__name__}.{name}" in MODULES:
+            return importlib.import_module(f"{self.__name__}.{name}")
         found = _of_language(self.__name__, name)
         found = Unavailable(f"{self.__name__}.{name}") if found is None else found
         setattr(self, name, found)
@@ -101,10 +107,10 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def _is_internal(self, fullname: str) -> bool:
-        return fullname.startswith("tilelang.") or ("tvm" in self._names and fullname.startswith("tvm."))
+        return fullname.startswith("tilelang.") or ("tvm" in self._names and _is_tvm(fullname))
 
     def create_module(self, spec: Any) -> types.ModuleType:
-        return _Served(spec.name) if spec.name in self._names and spec.name != "tvm" else _Internal(spec.name)
+        return _Served(spec.name) if spec.name in self._names and not _is_tvm(spec.name) else _Internal(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
         if module.__name__ not in self._names:
@@ -112,8 +118,13 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         source, language = MODULES[module.__name__]
         module._language = language  # type: ignore[attr-defined]
         filled = importlib.import_module(f"{__package__}.{source}")
+        module.__file__ = filled.__file__  # scripts look for the package's folder
         for name in getattr(filled, "__all__", [n for n in vars(filled) if not n.startswith("_")]):
             setattr(module, name, getattr(filled, name))
+
+
+def _is_tvm(name: str) -> bool:
+    return name == "tvm" or name.startswith("tvm.")
 
 
 def install() -> None:
@@ -122,7 +133,7 @@ def install() -> None:
         return
     names = set(MODULES)
     if importlib.util.find_spec("tvm") is not None:
-        names.discard("tvm")
+        names = {n for n in names if not _is_tvm(n)}
     for name in [n for n in sys.modules if n == "tilelang" or n.startswith("tilelang.")]:
         del sys.modules[name]
     sys.meta_path.insert(0, Finder(names))

@@ -135,7 +135,24 @@ def _note(name: str, signature: str) -> None:
     api(name, signature)(handler)
 
 
-for _name in ("annotate_pass_configs", "annotate_compile_flags", "disable_warp_group_reg_alloc", "annotate_producer_reg_dealloc",
+@api("annotate_pass_configs", "*args")
+def annotate_pass_configs(ev: Evaluator, b: Bound) -> Any:
+    """Settings of the whole kernel; what the caller gives in pass_configs wins over them."""
+    configs = (b["args"] or [None])[0]
+    if ev.builder is not None and isinstance(configs, dict):
+        ev.builder.attrs.setdefault("pass_configs", {}).update(configs)
+    return None
+
+
+@api("annotate_compile_flags", "*args")
+def annotate_compile_flags(ev: Evaluator, b: Bound) -> Any:
+    flags = (b["args"] or [None])[0]
+    if ev.builder is not None and isinstance(flags, (list, tuple)):
+        ev.builder.attrs["compile_flags"] = [*ev.builder.attrs.get("compile_flags", ()), *flags]
+    return None
+
+
+for _name in ("disable_warp_group_reg_alloc", "annotate_producer_reg_dealloc",
               "annotate_consumer_reg_alloc", "no_set_max_nreg", "assume", "annotate_restrict_buffers"):
     _note(_name, "*args")
 

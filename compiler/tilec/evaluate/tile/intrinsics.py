@@ -78,7 +78,7 @@ def _vote(name: str, signature: str, dtype: str) -> None:
             ev.problem("operand-dtype", f"T.{name}: mask is a float; it is the lanes' bits, a whole number (the predicate comes first)", b.where("mask"))
             return unknown(f"T.{name}")
         values = scalar_arguments(b, Signature(signature).positional)
-        if values is None or ev.builder is None:
+        if values is None:
             return Unknown(dtype, b.span, f"T.{name}")
         return call(name, tuple(lift(v) for v in values), dtype, b.span)
 
