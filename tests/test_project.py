@@ -27,7 +27,7 @@ ALLOWED = {
     "tilec.runtime": {"tilec.source", "tilec.ir", "tilec.target", "tilec.build", "tilec.emit", "tilec.evaluate", "tilec.pipeline", "tilec.transform"},
     "tilec.jit": {"tilec.source", "tilec.ir", "tilec.target", "tilec.evaluate", "tilec.check", "tilec.build", "tilec.emit", "tilec.runtime", "tilec.pipeline",
                   "tilec.transform"},
-    "tilec.served": {"tilec.ir", "tilec.build", "tilec.jit"},
+    "tilec.served": {"tilec.ir", "tilec.target", "tilec.build", "tilec.jit"},
     "tile_lsp.releases": {"tilec.folders"},
     "tile_lsp.workers": {"tilec"},
     "tile_lsp.ide": {"tilec", "tile_lsp.releases", "tile_lsp.workers"},

@@ -5,7 +5,8 @@ from typing import Any
 
 from ..ir.buffer import Buffer
 from ..ir.build import const
-from ..ir.expr import Call, Cast, Expr, Load, Var as _Var
+from ..ir.expr import Call, Cast, Expr, Load
+from ..ir.expr import Var as _Var
 from ..jit.trace import PrimFunc
 
 PrimExpr = Expr

@@ -6,13 +6,14 @@ from typing import Any
 
 from ..jit.surrounding import current_target, pop_target, push_target
 from ..jit.targets import resolve
+from ..target import chips
 
 
 class Target:
     """``Target("cuda")``, ``Target("cuda -arch=sm_90a")``, ``Target({"kind": "cuda", "arch": "sm_90a"})``. Raises CompileError."""
 
     def __init__(self, target: Any, host: Any = None):
-        self.chip = target.chip if isinstance(target, Target) else resolve(target)
+        self.chip: chips.Target = resolve(target)
         self.host = host
         self.kind = SimpleNamespace(name="cuda" if self.chip.kind == "cuda" else "llvm")
         self.arch = self.chip.name if self.chip.kind == "cuda" else ""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..ir import dtypes
-from ..ir.buffer import GLOBAL, Buffer
+from ..ir.buffer import FRAGMENT, GLOBAL, Buffer
 from ..ir.build import cast, const
 from ..ir.expr import Call, Expr, Load
 from ..ir.stmt import Evaluate, TileOp
@@ -41,6 +41,9 @@ def lower_atomic_calls(e: Expr, inner: Callable[[Expr], Expr], state: LaunchStat
     place = e.args[0]
     if not isinstance(place, Load):
         raise LoweringError(f"T.{e.op}: the operand must be an element of a buffer.", e.span, "atomic-scope")
+    if place.buffer.scope == FRAGMENT:
+        raise LoweringError(f"T.{e.op} on the fragment {place.buffer.name}: registers are private; use a shared or global buffer, or without its result "
+                            "an update.", e.span, "atomic-scope")
     indices = tuple(inner(i) for i in place.indices)
     buffer, indices = state.shared_element(place.buffer, indices)
     kind = e.op.removeprefix("atomic_")

@@ -40,6 +40,7 @@ class PassContext:
     tensors: set[Buffer] = field(default_factory=set)  # the parameters: what the host can describe to the copy engine
     specialised: bool = False  # some kernel was given such roles
     deepen: bool = True  # False: loops have the stages they ask for
+    racing: frozenset[Any] = frozenset()  # updates of fragments by iterations of several threads: (place in the file, the fragment's name)
     deepened: bool = False  # some loop was given another stage
     notes: list[str] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)

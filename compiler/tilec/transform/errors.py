@@ -12,3 +12,11 @@ class LoweringError(Exception):
         self.message = message
         self.span = span
         self.code = code
+
+
+class RacingUpdate(LoweringError):
+    """Iterations of several threads update one element of a fragment. ``place``: where, and the fragment's name."""
+
+    def __init__(self, message: str, span: Span | None, fragment: str):
+        super().__init__(message, span, "fragment-update")
+        self.place = (span, fragment)

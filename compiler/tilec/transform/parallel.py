@@ -19,7 +19,7 @@ from ..records import dataclass
 from ..source.span import Span
 from .atomics import atomic_statement, lower_atomic_calls
 from .context import LaunchState
-from .errors import LoweringError
+from .errors import LoweringError, RacingUpdate
 from .layouts import fragment_accesses, updates_memory
 from .rewrite import map_children, map_expr, map_own, substitute
 from .unit import Unit, unit
@@ -89,9 +89,9 @@ def _refuse_shared_updates(s: Parallel, fragment: Buffer) -> None:
     for x in walk_statements(s.body):
         if isinstance(x, Store) and x.buffer is fragment and any(isinstance(e, Load) and e.buffer is fragment for e in walk_expr(x.value)) \
                 and not wide <= set(x.indices) and not _each_once(s, x.indices):
-            raise LoweringError(f"Several iterations of this loop update one element of the fragment {fragment.name}, and they run in different threads. "
-                                "Use T.reduce_sum over a tile shaped for it, a reducer (T.alloc_reducer), or T.atomic_add on a shared tile.",
-                                x.span or s.span, "fragment-update")
+            raise RacingUpdate(f"Several iterations of this loop update one element of the fragment {fragment.name}, and they run in different threads. "
+                               "Use T.reduce_sum over a tile shaped for it, a reducer (T.alloc_reducer), or T.atomic_add on a shared tile.",
+                               x.span, fragment.name)
 
 
 _MOST_TRIED = 65536  # iterations

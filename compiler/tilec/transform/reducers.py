@@ -130,7 +130,10 @@ class _Reducers:
     def _write(self, s: TileOp, dst: Region, part: Buffer, result: Callable[[tuple[Expr, ...]], Expr]) -> Stmt:
         variables = tuple(Var("int32", s.span, "ijkl"[k % 4], "loop") for k in range(len(part.shape)))
         place = index_at(dst, tuple(v for v, extent in zip(variables, part.shape) if const_int(extent) != 1) if tile_axes(dst) else ())
-        return Parallel(s.span, variables, part.shape, (Store(s.span, dst.buffer, place, cast(result(variables), dst.dtype)),))
+        value = result(variables)
+        if s.args.get("onto"):  # what the destination holds takes part
+            value = combine(str(s.region("reducer").buffer.attrs["reducer_op"]), cast(Load(dst.dtype, s.span, dst.buffer, place), value.dtype), value)
+        return Parallel(s.span, variables, part.shape, (Store(s.span, dst.buffer, place, cast(value, dst.dtype)),))
 
     # -- across threads --------------------------------------------------------------------------------------------------------
     def _collected(self, s: TileOp, part: Buffer, kind: str) -> tuple[Body, Callable[[tuple[Expr, ...]], Expr]]:

@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 from ..ir.program import TileProgram
 from ..records import dataclass
 from ..target.chips import Target
 from .context import PassContext
 from .emitted import as_emitted
-from .errors import LoweringError
+from .errors import LoweringError, RacingUpdate
 
 LOWER, OPTIMIZE = "LowerAndLegalize", "OptimizeForTarget"
 
@@ -35,6 +36,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("split-vectors", LOWER, "vectors, wide loads and stores and slices of one thread become scalars", "lanes:split_vectors"),
     Pass("canonical-indices", LOWER, "negative indices count from the end; views become accesses to their storage", "legalize:canonical_indices"),
     Pass("find-roles", LOWER, "conditions on the thread index that divide the block into groups with tiles of their own", "roles:find_roles"),
+    Pass("fragment-updates", LOWER, "updates of one fragment element by iterations of several threads become reductions", "fragment_updates:fragment_updates"),
     Pass("open-reducers", LOWER, "reducers become partial results of each thread and their combination", "reducers:open_reducers"),
     Pass("specialise-warps", OPTIMIZE, "Hopper: a warp of its own copies for pipelined loops with the copy engine", "specialise.launch:specialise_warps"),
     Pass("software-pipeline", OPTIMIZE, "pipelined loops prefetch with cp.async into multiple buffers", "software_pipeline:pipeline_loops"),
@@ -64,21 +66,29 @@ Observer = Callable[[Pass, TileProgram], None]
 def run_passes(program: TileProgram, target: Target, observer: Observer | None = None) -> TileProgram:
     """The thread program (or, for the CPU, the program of loops). Raises LoweringError with a place.
 
-    What cannot be lowered with warps that only copy is lowered without them; with stages that it did not ask for, without those.
+    What cannot be lowered with warps that only copy is lowered without them; with stages that it did not ask for, without those. Updates that turn
+    out to race are lowered as reductions.
     """
     reason: LoweringError | None = None  # against such warps
     deepen = True
+    racing: dict[Any, LoweringError] = {}
     while True:
-        ctx = PassContext(target, specialise=reason is None, deepen=deepen)
+        ctx = PassContext(target, specialise=reason is None, deepen=deepen, racing=frozenset(racing))
         if reason is not None:
             ctx.decide(reason.span, "pipelined loops", "cp.async by all threads", str(reason))
         try:
             return _run(program, ctx, observer)
+        except RacingUpdate as problem:
+            if problem.place in racing:
+                raise
+            racing[problem.place] = problem
         except LoweringError as problem:
             if ctx.specialised:
                 reason = problem
             elif ctx.deepened:
                 deepen = False
+            elif racing:  # nor as a reduction
+                raise next(iter(racing.values())) from problem
             else:
                 raise
 

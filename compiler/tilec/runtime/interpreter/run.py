@@ -19,6 +19,7 @@ from ...ir.stmt import walk as walk_statements
 from ...records import dataclass
 from .expressions import evaluate, indices_of, integer
 from .memory import Unsupported, compute_dtype, convert
+from .repeated import is_repeated, store_repeated
 from .state import Fault, State
 from .taint import Taint
 from .tiles import execute_tile
@@ -197,6 +198,9 @@ class _Runner:
     def store(self, s: Store, mask: Any) -> None:
         if is_vector(s.value) or any(map(is_vector, s.indices)):
             store_vector(self.state, s.buffer, s.indices, s.value, mask, s.span)
+            return
+        if is_repeated(self.state, s, mask):
+            store_repeated(self.state, s, mask)
             return
         value, taint = self.state.tainted(lambda: evaluate(self.state, s.value, mask))
         value = convert(value, s.value.dtype, s.buffer.dtype)

@@ -24,6 +24,8 @@ def identity(kind: str, dtype: str) -> int | float | bool:
         return 0
     if kind == "bitand":
         return True if dtypes.is_bool(dtype) else (-1 if not dtypes.is_unsigned(dtype) else 2 ** dtypes.bits(dtype) - 1)
+    if kind == "mul":
+        return 1
     if dtypes.is_float(dtype):
         return -math.inf if kind == "max" else math.inf
     bits = dtypes.bits(dtype)
