@@ -4,7 +4,7 @@
 
 TREE is a checkout of the public repository; its files are run unchanged, each in a process of its own, with ``tilelang`` served by
 tilec (``python -m tilec -m pytest FILE``). Tests that need a GPU skip without one. A second table leaves out what ``peer_excluded.txt``
-lists: tests of TileLang's internals, of its own CUDA text and messages.
+lists, with reasons: tests of TileLang's implementation and of TVM, of its own CUDA text and messages.
 """
 from __future__ import annotations
 
@@ -82,8 +82,9 @@ def excluded(path: Path = EXCLUDED) -> list[tuple[str, str]]:
 
 def reason_of(folder: str, file: str, test: str, patterns: list[tuple[str, str]]) -> str | None:
     """Why a test is counted apart; None if it is not."""
-    name = f"{folder}/{file}::{test.rpartition('::')[2].partition('[')[0]}"
-    return next((reason for pattern, reason in patterns if fnmatchcase(name, pattern)), None)
+    full = f"{folder}/{file}::{test.partition('::')[2]}"
+    name = full.partition("[")[0]
+    return next((reason for pattern, reason in patterns if fnmatchcase(full if "[" in pattern else name, pattern)), None)
 
 
 def failing_files(record: list[dict[str, str]]) -> set[tuple[str, str]]:
