@@ -1,8 +1,9 @@
 """``dataclass`` as the standard library has it, made without writing and compiling up to seven methods of each class.
 
 A process that checks one file loads some hundred and fifty of these classes; writing their methods was a quarter of its start. Here only ``__init__`` is
-compiled, for its speed, and when it is first needed; the others are closures over ``operator.attrgetter``, which is as fast as a written tuple. Fields, defaults, ``fields``, ``replace``,
-``asdict`` and matching are the standard library's own. Options that nobody here uses (``order``, ``kw_only``, ``InitVar``) are left to that.
+compiled, for its speed, and when it is first needed; the others are closures over ``operator.attrgetter``, which is as fast as a written tuple. Fields,
+defaults, ``fields``, ``replace``, ``asdict`` and matching are the standard library's own. Options that nobody here uses (``order``, ``kw_only``, ``InitVar``)
+are left to that.
 """
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _parser(only: str | None) -> argparse.ArgumentParser:
         prog="tile-lsp", description="Language server, checker and compiler for TileLang kernels.",
         epilog=f"`tile-lsp COMMAND --help` tells a command's options. --debug or {DEBUG_VARIABLE}=1 shows the trace of an unexpected error.")
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog=parser.prog)  # else worked out, with shutil
     if only is None:
         for name, (_, line) in COMMANDS.items():
             subparsers.add_parser(name, help=line)

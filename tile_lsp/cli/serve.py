@@ -4,7 +4,9 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
+import os
 import sys
+from typing import Any
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -31,10 +33,20 @@ def _load_asyncio() -> None:
 
 def execute(args: argparse.Namespace) -> int:
     gc.disable()  # many objects and no garbage, until the server serves
+    opening = _begin() if args.tcp is None else None
     _load_asyncio()
     from ..server import protocol_types
 
     protocol_types.load()
     from ..server.main import serve
 
-    return serve(tcp=args.tcp, log_file=args.log_file, log_level=args.log_level)
+    return serve(tcp=args.tcp, log_file=args.log_file, log_level=args.log_level, opening=opening)
+
+
+def _begin() -> Any:
+    """Diagnostics before anything else. Elsewhere than on POSIX pipes cannot be waited for."""
+    if os.name != "posix":
+        return None
+    from ..server import early
+
+    return early.begin(sys.stdin.buffer, sys.stdout.buffer)

@@ -14,6 +14,16 @@ from .incremental import DiagnosticCache
 from .preferences import Preferences
 
 
+def load() -> None:
+    """Load the modules that the first check needs."""
+    import tilec.check.checker
+    import tilec.check.settings
+    import tilec.evaluate  # noqa: F401
+    from tilec.check.registry import program_rules
+
+    program_rules()
+
+
 def analyse(source: SourceFile, preferences: Preferences, cancelled: Callable[[], bool]) -> Any:
     from tilec import evaluate
 

@@ -127,7 +127,7 @@ def names_of(node: ast.stmt) -> tuple[frozenset[str], frozenset[str], frozenset[
     reads: set[str] = set()
     binds: set[str] = set()
     acts = False
-    for inner in ast.walk(node):
+    for inner in _walk(node):
         if isinstance(inner, ast.Name):
             (reads if isinstance(inner.ctx, ast.Load) else binds).add(inner.id)
         elif isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -140,6 +140,19 @@ def names_of(node: ast.stmt) -> tuple[frozenset[str], frozenset[str], frozenset[
         # Names bound inside are local, or global by declaration: read means that changes of them count.
         return frozenset(reads | binds - {node.name}), frozenset({node.name}), frozenset()
     return frozenset(reads), frozenset(binds), frozenset(reads if acts else ())
+
+
+def _walk(node: ast.AST) -> list[ast.AST]:
+    """A node and everything below it, in any order: ``ast.walk`` takes three times as long, and this goes through whole files."""
+    found = [node]
+    for inner in found:  # which grows
+        for value in inner.__dict__.values():
+            if isinstance(value, ast.AST):
+                if value.__class__ is not ast.Load:
+                    found.append(value)
+            elif value.__class__ is list:
+                found += [v for v in value if isinstance(v, ast.AST)]
+    return found
 
 
 def _changed_by(statements: list[Statement]) -> dict[str, list[int]]:

@@ -14,6 +14,8 @@ from ..releases import manifest
 from . import project
 from .project import Config
 
+SECTION = "tile-lsp"  # of the client's settings
+
 
 @dataclass(frozen=True)
 class Preferences:
@@ -72,6 +74,13 @@ _NAMES = {  # the client's spelling -> field
     "instances": "instances", "select": "select", "extendSelect": "extend_select", "ignore": "ignore", "severities": "severities",
     "loweredInHover": "lowered_in_hover", "prepareRuns": "prepare_runs", "runTimeout": "run_timeout",
 }
+
+
+def taken(value: Any, base: Preferences) -> tuple[Preferences, list[str]]:
+    """As :func:`read`, of settings that stand by themselves or among those of others."""
+    if isinstance(value, Mapping) and isinstance(value.get(SECTION), Mapping):
+        value = value[SECTION]
+    return read(value, base)
 
 
 def read(value: Any, base: Preferences | None = None) -> tuple[Preferences, list[str]]:

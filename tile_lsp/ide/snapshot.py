@@ -42,6 +42,11 @@ class Snapshot:
         self._names: Names | None = None
         self._dependencies: dict[str, Any] | None = None
 
+    def hand_over(self, cancelled: Callable[[], bool], chosen: Mapping[str, str]) -> DiagnosticCache:
+        """To an owner that knows of edits and choices; returns what the analysis of the next text goes on from."""
+        self._cancelled, self.chosen = cancelled, chosen
+        return self._cache
+
     @property
     def names(self) -> Names:
         """The variables of the file, with every place where they stand."""

@@ -33,7 +33,6 @@ from .tidy import Tidy
 
 log = logging.getLogger("tile_lsp")
 T = TypeVar("T")
-NAME = "tile-lsp"
 _ANALYSIS_THREADS = 1  # Python 3.11's ast.parse raises SystemError when two threads parse at once (CPython issue 106905)
 _NOTEBOOKS = types.NotebookDocumentSyncOptions(notebook_selector=[types.NotebookDocumentFilterWithCells(
     notebook=types.NotebookDocumentFilterNotebookType(notebook_type="jupyter-notebook"), cells=[types.NotebookCellLanguage(language="python")])])
@@ -58,12 +57,14 @@ class View:
 
 class TileServer(LanguageServer):
     def __init__(self, version: str, compiler: Compiler | None = None):
-        super().__init__(NAME, version, protocol_cls=OrderedProtocol, converter_factory=converter, notebook_document_sync=_NOTEBOOKS)
+        super().__init__(preferences_module.SECTION, version, protocol_cls=OrderedProtocol, converter_factory=converter, notebook_document_sync=_NOTEBOOKS)
         self.preferences = Preferences()
         self.folder_preferences: dict[str, Preferences] = {}  # folder's URI -> the client's settings there
         self.virtual_documents = False  # the client shows lowered code itself, from `tile-lsp:` addresses
         self.pulls = False  # the client asks for diagnostics; nothing is published
         self.startup_options: dict[str, Any] = {}
+        self.opening: Any = None  # what was done before this server was loaded (``early.Opening``)
+        self.reading: Any = None  # standard input, where a read of it can be ended
         self.sessions: dict[str, Session] = {}
         self._running: dict[str, dict[str, Any]] = {}  # by address: the runs of a document, which go on when it is closed
         self._loading: asyncio.Task[None] | None = None  # of what the first diagnostics did not need
@@ -113,9 +114,16 @@ class TileServer(LanguageServer):
                 document, cells = self.joined(notebook)
                 self.sessions[key] = Session(key, document, cells)
             else:
-                self.sessions[key] = Session(key, self.document(uri))
+                self.sessions[key] = Session(key, self.document(uri), early=self._taken_over(uri))
             self.sessions[key].running = self._running.setdefault(key, {})
         return self.sessions[key]
+
+    def _taken_over(self, uri: str) -> Snapshot | None:
+        """The analysis of the first document, made before this server was loaded."""
+        if self.opening is None or self.opening.uri != uri:
+            return None
+        taken, self.opening = self.opening.snapshot, None
+        return taken
 
     def snapshot(self, uri: str) -> Snapshot:
         return self.snapshot_of(self.session(uri))
@@ -239,9 +247,7 @@ class TileServer(LanguageServer):
 
     def take_settings(self, value: Any, folder: str = "") -> None:
         """Settings from initializationOptions, didChangeConfiguration or workspace/configuration, plain or under ``tile-lsp``."""
-        if isinstance(value, dict) and isinstance(value.get(NAME), dict):
-            value = value[NAME]
-        chosen, complaints = preferences_module.read(value, self.preferences)
+        chosen, complaints = preferences_module.taken(value, self.preferences)
         if folder:
             self.folder_preferences[folder] = chosen
         else:
@@ -271,4 +277,6 @@ class TileServer(LanguageServer):
     def shutdown(self) -> None:
         self.compiler.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
+        if self.reading is not None:
+            self.reading.stop()  # else its thread waits for the client, and we for the thread
         super().shutdown()

@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import sys
+from typing import Any
 
 from . import commands, completion, decorations, documents, hover, lenses, navigation
 from .app import TileServer
@@ -19,8 +20,8 @@ def create(compiler: Compiler | None = None) -> TileServer:
     return server
 
 
-def serve(tcp: str | None = None, log_file: str | None = None, log_level: str = "warning") -> int:
-    """Serve one client until it leaves."""
+def serve(tcp: str | None = None, log_file: str | None = None, log_level: str = "warning", opening: Any = None) -> int:
+    """Serve one client until it leaves. ``opening``: what was said to it before (``early.py``)."""
     logging.basicConfig(filename=log_file, level=log_level.upper(),
                         format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("pygls").setLevel(max(logging.WARNING, getattr(logging, log_level.upper())))
@@ -31,7 +32,11 @@ def serve(tcp: str | None = None, log_file: str | None = None, log_level: str = 
     gc.enable()
     if tcp is None:
         try:
-            server.start_io()
+            if opening is None:
+                server.start_io()
+            else:
+                server.opening, server.reading = opening, opening.stdin
+                server.start_io(opening.stdin, opening.stdout)
         except (ValueError, OSError) as error:  # the client has closed its ends before we noticed that it left
             logging.getLogger("tile_lsp").info("the connection ended: %s", error)
         return 0 if server.protocol._shutdown else 1  # as the protocol wants it of an exit without a shutdown

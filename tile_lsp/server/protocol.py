@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import Any
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.protocol import LanguageServerProtocol, default_converter
 
+_LAST_WAIT = 5.0  # seconds between an early exit and leaving in any case
 NOT_INITIALIZED, INVALID_REQUEST = -32002, -32600
 
 
@@ -43,6 +45,8 @@ class OrderedProtocol(LanguageServerProtocol):
     """pygls answers whatever comes; clients expect errors for requests out of order, and notifications to be ignored."""
 
     _begun = False
+    _leaving = False  # a shutdown is being answered
+    _exiting: asyncio.Task[None] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -51,15 +55,30 @@ class OrderedProtocol(LanguageServerProtocol):
 
     def handle_message(self, message: Any) -> None:
         method = getattr(message, "method", None)
+        if method == types.EXIT and self._leaving and not self._shutdown:
+            self._exiting = asyncio.get_running_loop().create_task(self._exit_after_shutdown(message))
+            return
         if method is None or method == types.EXIT:
             super().handle_message(message)
             return
         refused = self._refusal(method)
         if refused is None:
             self._begun = self._begun or method == types.INITIALIZE
+            self._leaving = self._leaving or method == types.SHUTDOWN
             super().handle_message(message)
         elif getattr(message, "id", None) is not None:
             self._send_response(message.id, None, types.ResponseError(code=refused[0], message=refused[1]))
+
+    async def _exit_after_shutdown(self, message: Any) -> None:
+        """A client that does not wait for the answer: it is sent nevertheless, after the workers are gone."""
+        end = time.monotonic() + _LAST_WAIT
+        while not self._shutdown and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+        reading = getattr(self._server, "reading", None)
+        if reading is not None:
+            reading.stop()  # the end of the input is the end of the server
+        else:
+            super().handle_message(message)
 
     def _execute_handler(self, msg_id: Any, handler: Any, callback: Any, args: Any = None, kwargs: Any = None) -> None:
         """pygls keeps the futures of notifications for ever: one for each keystroke."""

@@ -38,6 +38,7 @@ class Session:
     chosen: dict[str, str] = field(default_factory=dict)
     publishing: Any = None  # the task that will publish diagnostics
     cache: DiagnosticCache = field(default_factory=DiagnosticCache)
+    early: Snapshot | None = None  # the analysis of the same text made before the server was loaded
     _snapshot: Snapshot | None = None
 
     def edit(self, document: Document) -> float:
@@ -65,6 +66,14 @@ class Session:
     def snapshot(self, preferences: Preferences) -> Snapshot:
         if self._snapshot is None:
             generation = self.generation
-            self._snapshot = Snapshot(self.document, preferences, environment.for_document(self.document.path, preferences),
-                                      lambda: self.generation != generation and not self.is_starving(), self.chosen, self.cache)
+
+            def cancelled() -> bool:
+                return self.generation != generation and not self.is_starving()
+
+            early, self.early = self.early, None
+            if early is not None and early.document == self.document and early.preferences == preferences:
+                self._snapshot, self.cache = early, early.hand_over(cancelled, self.chosen)
+            else:
+                self._snapshot = Snapshot(self.document, preferences, environment.for_document(self.document.path, preferences),
+                                          cancelled, self.chosen, self.cache)
         return self._snapshot
