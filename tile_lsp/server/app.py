@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -34,6 +35,7 @@ from .tidy import Tidy
 log = logging.getLogger("tile_lsp")
 T = TypeVar("T")
 _ANALYSIS_THREADS = 1  # Python 3.11's ast.parse raises SystemError when two threads parse at once (CPython issue 106905)
+_FAREWELL = 5.0  # seconds for the workers to go
 _NOTEBOOKS = types.NotebookDocumentSyncOptions(notebook_selector=[types.NotebookDocumentFilterWithCells(
     notebook=types.NotebookDocumentFilterNotebookType(notebook_type="jupyter-notebook"), cells=[types.NotebookCellLanguage(language="python")])])
 
@@ -64,6 +66,7 @@ class TileServer(LanguageServer):
         self.pulls = False  # the client asks for diagnostics; nothing is published
         self.startup_options: dict[str, Any] = {}
         self.opening: Any = None  # what was done before this server was loaded (``early.Opening``)
+        self._serving: asyncio.AbstractEventLoop | None = None
         self.reading: Any = None  # standard input, where a read of it can be ended
         self.sessions: dict[str, Session] = {}
         self._running: dict[str, dict[str, Any]] = {}  # by address: the runs of a document, which go on when it is closed
@@ -175,6 +178,7 @@ class TileServer(LanguageServer):
 
     def schedule(self, session: Session, delay: float) -> None:
         """Publish diagnostics after a while; an edit before that postpones them."""
+        self._serving = asyncio.get_running_loop()
         if self.pulls:
             return
         session.due = time.monotonic() + delay
@@ -273,6 +277,13 @@ class TileServer(LanguageServer):
         """A malformed message is logged; nothing pops up in the user's editor."""
         if not isinstance(error, JsonRpcException):  # else a request was refused, and the client has been told why
             log.error("%s: %s", getattr(source, "__name__", source), error)
+
+    def farewell(self) -> None:
+        """The client has left: end the workers while there is a loop that can be told of it. Called by the thread that reads."""
+        loop = self._serving
+        if loop is not None and not loop.is_closed():
+            with contextlib.suppress(Exception):
+                asyncio.run_coroutine_threadsafe(self.compiler.end(), loop).result(_FAREWELL)
 
     def shutdown(self) -> None:
         self.compiler.close()

@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import select
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from tilec.records import dataclass
@@ -82,7 +83,9 @@ def _check_what_opens(incoming: Input, stdout: BinaryIO, opening: Opening, optio
     document = document_of(item)
     if document is None:
         return
-    settled, _ = preferences.of_project(document.path, chosen)
+    settled, complaint = preferences.of_project(document.path, chosen)
+    if complaint:
+        return  # the user is told first
     snapshot = Snapshot(document, settled, environment.for_document(document.path, settled))
     found = published(item["uri"], document, snapshot.diagnostics(), encoding)
     opening.uri, opening.snapshot = item["uri"], snapshot
@@ -105,6 +108,7 @@ class Input:
         self._taken = bytearray()  # and not given yet
         self._at = 0  # where the next message begins
         self._end = False
+        self.at_end: Callable[[], None] = lambda: None  # called once, by the reader, before it tells of the end
         self._woken, self._wake = os.pipe()
 
     def message(self, patience: float | None) -> dict[str, Any] | None:
@@ -147,12 +151,13 @@ class Input:
         return part
 
     def _more(self, patience: float | None) -> bool:
-        ready = select.select([self._descriptor, self._woken], [], [], patience)[0] if not self._end else []
-        if not ready or self._woken in ready:
+        if self._end or not (ready := select.select([self._descriptor, self._woken], [], [], patience)[0]):
             return False
-        data = os.read(self._descriptor, 1 << 16)
-        self._end = not data
+        data = os.read(self._descriptor, 1 << 16) if self._woken not in ready else b""
         self._taken += data
+        if not data:
+            self._end = True
+            self.at_end()
         return bool(data)
 
 
@@ -176,10 +181,10 @@ class _Answers:
 
     def _is_the_answer(self, data: bytes) -> bool:
         message = json.loads(data[data.index(b"\r\n\r\n") + 4:])
-        if "method" in message or message.get("id") != self._request:
+        if "method" in message or "result" not in message or message.get("id") != self._request:
             return False
         self._waiting = False
-        result = message.get("result")
+        result = message["result"]
         if isinstance(result, dict) and result != self._known:
             answers.remember(self._key, result)
         return True

@@ -36,6 +36,7 @@ def serve(tcp: str | None = None, log_file: str | None = None, log_level: str = 
                 server.start_io()
             else:
                 server.opening, server.reading = opening, opening.stdin
+                opening.stdin.at_end = server.farewell
                 server.start_io(opening.stdin, opening.stdout)
         except (ValueError, OSError) as error:  # the client has closed its ends before we noticed that it left
             logging.getLogger("tile_lsp").info("the connection ended: %s", error)

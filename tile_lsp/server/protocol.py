@@ -55,8 +55,9 @@ class OrderedProtocol(LanguageServerProtocol):
 
     def handle_message(self, message: Any) -> None:
         method = getattr(message, "method", None)
-        if method == types.EXIT and self._leaving and not self._shutdown:
-            self._exiting = asyncio.get_running_loop().create_task(self._exit_after_shutdown(message))
+        reading = getattr(self._server, "reading", None)
+        if method == types.EXIT and reading is not None:
+            self._exiting = asyncio.get_running_loop().create_task(self._exit(reading))
             return
         if method is None or method == types.EXIT:
             super().handle_message(message)
@@ -69,16 +70,13 @@ class OrderedProtocol(LanguageServerProtocol):
         elif getattr(message, "id", None) is not None:
             self._send_response(message.id, None, types.ResponseError(code=refused[0], message=refused[1]))
 
-    async def _exit_after_shutdown(self, message: Any) -> None:
-        """A client that does not wait for the answer: it is sent nevertheless, after the workers are gone."""
+    async def _exit(self, reading: Any) -> None:
+        """A client that does not wait for the answer to shutdown is sent it nevertheless, after the workers are gone. The end of the input is the end
+        of the server; leaving from here would cut off what is going on."""
         end = time.monotonic() + _LAST_WAIT
-        while not self._shutdown and time.monotonic() < end:
+        while self._leaving and not self._shutdown and time.monotonic() < end:
             await asyncio.sleep(0.01)
-        reading = getattr(self._server, "reading", None)
-        if reading is not None:
-            reading.stop()  # the end of the input is the end of the server
-        else:
-            super().handle_message(message)
+        reading.stop()
 
     def _execute_handler(self, msg_id: Any, handler: Any, callback: Any, args: Any = None, kwargs: Any = None) -> None:
         """pygls keeps the futures of notifications for ever: one for each keystroke."""

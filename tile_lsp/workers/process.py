@@ -32,6 +32,7 @@ class Child:
         self._turn: asyncio.Lock | None = None
         self._printed: _Printed | None = None
         self._killed: asyncio.subprocess.Process | None = None
+        self._starting: asyncio.Task[asyncio.subprocess.Process] | None = None  # never cancelled: asyncio then waits for ever (CPython 3.11)
 
     async def request(self, request: dict[str, Any], timeout: float, report: Callable[[str], None] | None = None) -> dict[str, Any]:
         """The answer, or ``{"error": ...}`` telling what became of the process."""
@@ -74,9 +75,11 @@ class Child:
 
     async def _started(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
-            self._process = await asyncio.create_subprocess_exec(
+            self._starting = asyncio.get_running_loop().create_task(asyncio.create_subprocess_exec(
                 sys.executable, "-c", _START, json.dumps([_search_path(), self._handlers]), stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, limit=_LINE_LIMIT, start_new_session=True)
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, limit=_LINE_LIMIT, start_new_session=True))
+            self._process = await asyncio.shield(self._starting)
+            self._starting = None
             assert self._process.stderr is not None
             self._printed = _Printed(self._echo)
             self._printed.task = asyncio.get_running_loop().create_task(self._printed.follow(self._process.stderr))
@@ -97,6 +100,8 @@ class Child:
 
     async def end(self) -> None:
         """End the process and wait until it is gone."""
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
         self.kill()
         if self._killed is not None:
             await self._killed.wait()
@@ -105,9 +110,21 @@ class Child:
 
     def kill(self) -> None:
         """End the process and what it started."""
+        if self._starting is not None:
+            starting, self._starting = self._starting, None
+            if starting.done():
+                self._born_in_vain(starting)
+            else:
+                starting.add_done_callback(self._born_in_vain)
         process, self._process = self._process, None
-        if process is None or process.returncode is not None:
-            return
+        if process is not None and process.returncode is None:
+            self._end(process)
+
+    def _born_in_vain(self, starting: asyncio.Task[asyncio.subprocess.Process]) -> None:
+        if not starting.cancelled() and starting.exception() is None:
+            self._end(starting.result())
+
+    def _end(self, process: asyncio.subprocess.Process) -> None:
         self._killed = process
         try:
             os.killpg(process.pid, signal.SIGKILL)
