@@ -20,6 +20,7 @@ from ..source.span import Span
 from .atomics import atomic_statement, lower_atomic_calls
 from .context import LaunchState
 from .errors import LoweringError, RacingUpdate
+from .joined_adds import joined_additions
 from .layouts import fragment_accesses, updates_memory
 from .rewrite import map_children, map_expr, map_own, substitute
 from .unit import Unit, unit
@@ -280,8 +281,10 @@ class LoopLowering:
 
     def statements(self, body: Body, values: dict[Var, Expr]) -> Body:
         out: list[Stmt] = []
-        for s in body:
-            out += self.statement(s, values)
+        while body:
+            made, count = joined_additions(body, values, self)
+            out += made or self.statement(body[0], values)
+            body = body[count or 1:]
         return tuple(out)
 
     def statement(self, s: Stmt, values: dict[Var, Expr]) -> Body:
