@@ -1,11 +1,18 @@
 """Ranges of integer expressions, for proving that an access stays inside its buffer."""
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from ..ir.affine import linear
 from ..ir.build import const_int
-from ..ir.expr import Binary, Call, Cast, Const, Expr, Select, Unknown, Var, equal
+from ..ir.expr import Binary, Call, Cast, Const, Expr, Select, Unary, Unknown, Var, equal
 
 Range = tuple[int | None, int | None]  # inclusive bounds; None: not bounded on that side
+
+
+_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "ne": "eq"}
+_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq"}
 
 
 class Ranges:
@@ -50,6 +57,39 @@ class Ranges:
         self._values.pop(var, None)
         self._bounds[var] = (low, _min_known(high, None if top is None else top - 1))
         self._symbolic[var] = limit
+
+    def assume(self, cond: Expr) -> None:
+        """From here on a condition holds. Only comparisons of a variable with something else tell about ranges."""
+        if isinstance(cond, Binary) and cond.op == "and":
+            self.assume(cond.a)
+            self.assume(cond.b)
+            return
+        if isinstance(cond, Unary) and cond.op == "not" and isinstance(cond.a, Binary) and cond.a.op in _OPPOSITE:
+            cond = Binary("bool", cond.span, _OPPOSITE[cond.a.op], cond.a.a, cond.a.b)
+        if not isinstance(cond, Binary) or cond.op not in _MIRRORED:
+            return
+        for var, op, limit in ((cond.a, cond.op, cond.b), (cond.b, _MIRRORED[cond.op], cond.a)):
+            if isinstance(var, Var) and var not in self._values and not isinstance(limit, Unknown):
+                self._assume_side(var, op, limit)
+
+    def _assume_side(self, var: Var, op: str, limit: Expr) -> None:
+        low, high = self.bounds(var)
+        bottom, top = self.bounds(limit)
+        if op in ("lt", "le", "eq") and top is not None:
+            high = _min_known(high, top - (op == "lt"))
+        if op in ("gt", "ge", "eq") and bottom is not None:
+            low = _max_known(low, bottom + (op == "gt"))
+        self._bounds[var] = (low, high)
+
+    @contextmanager
+    def under(self, cond: Expr) -> Iterator[None]:
+        """For as long as a condition holds; what is learnt inside is forgotten."""
+        saved = self.copy()
+        self.assume(cond)
+        try:
+            yield
+        finally:
+            self._bounds, self._symbolic, self._values = saved._bounds, saved._symbolic, saved._values
 
     # -- numbers -------------------------------------------------------------------------------------------------
     def bounds(self, e: Expr | int) -> Range:

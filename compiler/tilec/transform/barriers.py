@@ -1,7 +1,7 @@
 """Block barriers between units that exchange data through memory."""
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field, fields, replace
 
 from ..ir.buffer import GLOBAL, Buffer
 from ..ir.program import TileProgram
@@ -9,9 +9,12 @@ from ..ir.stmt import Body, For, If, Jump, Launch, Role, Stmt, While
 from ..ir.stmt import walk as walk_statements
 from ..records import dataclass
 from .context import PassContext
-from .matrix.barrier_functions import SYNC_THREADS, group_barriers, role_barrier
+from .matrix.barrier_functions import SYNC_THREADS, SYNC_WARP, group_barriers, role_barrier
 from .threads import strip
 from .unit import Accesses, Unit, device_calls
+
+
+Told = frozenset[tuple[Buffer, int]]
 
 
 @dataclass
@@ -20,6 +23,7 @@ class Pending:
 
     ``own_writes``: by units of which each thread keeps to elements of its own, with the unit's id.
     ``group_reads``, ``group_writes``: by groups of threads whose order with other groups mbarriers keep.
+    ``told_reads``, ``told_writes``: at places that tell the warp (``Unit.told``); ``recent``: those since the threads of the warps last met.
     """
 
     reads: set[Buffer] = field(default_factory=set)
@@ -28,26 +32,28 @@ class Pending:
     group_reads: set[Buffer] = field(default_factory=set)
     group_writes: set[Buffer] = field(default_factory=set)
     own_writes: set[tuple[Buffer, int]] = field(default_factory=set)
+    told_reads: set[tuple[Buffer, int]] = field(default_factory=set)
+    told_writes: set[tuple[Buffer, int]] = field(default_factory=set)
+    recent_reads: set[tuple[Buffer, int]] = field(default_factory=set)
+    recent_writes: set[tuple[Buffer, int]] = field(default_factory=set)
+
+    def _sets(self) -> list[set]:
+        return [getattr(self, f.name) for f in fields(self)]
 
     def copy(self) -> Pending:
-        return Pending(set(self.reads), set(self.writes), set(self.arriving), set(self.group_reads), set(self.group_writes), set(self.own_writes))
+        return Pending(*map(set, self._sets()))
 
     def take(self, other: Pending) -> None:
-        self.reads, self.writes, self.arriving = set(other.reads), set(other.writes), set(other.arriving)
-        self.group_reads, self.group_writes = set(other.group_reads), set(other.group_writes)
-        self.own_writes = set(other.own_writes)
+        for mine, theirs in zip(self._sets(), other.copy()._sets()):
+            mine.clear()
+            mine.update(theirs)
 
     def merge(self, other: Pending) -> None:
-        self.reads |= other.reads
-        self.writes |= other.writes
-        self.arriving |= other.arriving
-        self.group_reads |= other.group_reads
-        self.group_writes |= other.group_writes
-        self.own_writes |= other.own_writes
+        for mine, theirs in zip(self._sets(), other._sets()):
+            mine |= theirs
 
     def size(self) -> int:
-        sets: tuple[set, ...] = (self.reads, self.writes, self.arriving, self.group_reads, self.group_writes, self.own_writes)
-        return sum(map(len, sets))
+        return sum(map(len, self._sets()))
 
     def written(self, but: int = 0) -> set[Buffer]:
         """What the block has written; ``but``: the id of a unit whose own writes do not count."""
@@ -60,9 +66,14 @@ class Pending:
         self.own_writes = {(b, writer) for b, writer in self.own_writes if b.scope != GLOBAL}
 
     def clear(self) -> None:
-        for s in (self.reads, self.writes, self.group_reads, self.group_writes):
-            s.clear()
-        self.own_writes.clear()
+        """The block has met."""
+        for s in self._sets():
+            if s is not self.arriving:
+                s.clear()
+
+    def warps_met(self) -> None:
+        self.recent_reads.clear()
+        self.recent_writes.clear()
 
 
 def overlap(a: Buffer, b: Buffer) -> bool:
@@ -81,6 +92,11 @@ def _meets(a: set[Buffer] | frozenset[Buffer], b: set[Buffer] | frozenset[Buffer
     return any(overlap(x, y) for x in a for y in b)
 
 
+def _meets_told(pending: set[tuple[Buffer, int]], touched: set[Buffer] | frozenset[Buffer], told: Told) -> bool:
+    """Whether an element that was used by one warp may be used by another."""
+    return any(overlap(x, b) and not (x is b and (x, number) in told) for x, number in pending for b in touched)
+
+
 class Insertion:
     """Walks a body twice where it is a loop: the second time with what the iteration before left pending."""
 
@@ -88,10 +104,13 @@ class Insertion:
         self.written = written  # global tensors that are only read need no ordering
         self.groups = groups  # their barriers
         self.needed: set[int] = set()  # ids of statements that a barrier goes before
+        self.within_warps: set[int] = set()  # of those before which the threads of a warp meet
         self.loops: list[Pending] = []
 
-    def conflicts(self, p: Pending, reads, writes, groups: bool = True, own: int = 0) -> bool:
-        """``own``: the id of a unit that writes here, if its threads keep to elements of their own."""
+    def conflicts(self, p: Pending, reads, writes, groups: bool = True, own: int = 0, told: Told = frozenset()) -> bool:
+        """``own``: the id of a unit that writes here, if its threads keep to elements of their own; ``told``: see there."""
+        if _meets_told(p.told_writes, {*reads, *writes}, told) or _meets_told(p.told_reads, writes, told):
+            return True
         read, by_groups = (p.reads | p.group_reads, p.group_writes) if groups else (p.reads, set())
         return _meets(p.written() | by_groups, reads) or _meets(p.written(own) | by_groups, writes) or _meets(read, writes)
 
@@ -102,14 +121,29 @@ class Insertion:
     def _touch(self, s: Stmt, p: Pending, reads, writes) -> None:
         reads = {b for b in reads if b.scope != GLOBAL or b in self.written}
         own = id(s) if isinstance(s, Unit) and s.own else 0
-        if id(s) in self.needed or self.conflicts(p, reads, writes, own=own):
+        told = s.told if isinstance(s, Unit) else frozenset()
+        if id(s) in self.needed or self.conflicts(p, reads, writes, own=own, told=told):
             self.needed.add(id(s))
             p.clear()
-        p.reads |= reads
+        self._touch_told(s, p, reads, writes, told)
+        known = {b for b, _ in told}
+        p.reads |= reads - known
         if own:
-            p.own_writes |= {(b, own) for b in writes}
+            p.own_writes |= {(b, own) for b in set(writes) - known}
         else:
-            p.writes |= set(writes)
+            p.writes |= set(writes) - known
+
+    def _touch_told(self, s: Stmt, p: Pending, reads, writes, told: Told) -> None:
+        """Elements that one warp alone uses: its threads wait for each other, where they are not one thread."""
+        read, written = {x for x in told if x[0] in reads}, {x for x in told if x[0] in writes}
+        shared = {x for x in told if x[1] > 0}
+        if id(s) in self.within_warps or shared & (read | written) & p.recent_writes or shared & written & p.recent_reads:
+            self.within_warps.add(id(s))
+            p.warps_met()
+        p.told_reads |= read
+        p.told_writes |= written
+        p.recent_reads |= read
+        p.recent_writes |= written
 
     def _statement(self, s: Stmt, p: Pending) -> None:
         if isinstance(s, Unit):
@@ -156,6 +190,8 @@ class Insertion:
             p.arriving |= s.writes
             return
         self._touch(s, p, s.reads, s.writes)
+        p.writes -= s.late
+        p.arriving |= s.late
 
     def _loop(self, s: For | While, p: Pending) -> None:
         heads = (s.start, s.extent) if isinstance(s, For) else (s.cond,)
@@ -184,7 +220,7 @@ class Insertion:
             # The state at the head: what came before the loop, or what an iteration leaves behind.
             jumps = Pending()
             self.loops.append(jumps)
-            before, size = len(self.needed), entry.size()
+            before, size = len(self.needed) + len(self.within_warps), entry.size()
             p.take(entry)
             if isinstance(s, While):
                 p.reads |= _reads(s.cond)
@@ -194,7 +230,7 @@ class Insertion:
                 p.forget_tensors()
             p.merge(jumps)
             entry.merge(p)
-            if len(self.needed) == before and entry.size() == size:
+            if len(self.needed) + len(self.within_warps) == before and entry.size() == size:
                 break
         p.merge(entry)
 
@@ -203,6 +239,8 @@ class Insertion:
         for s in body:
             if id(s) in self.needed:
                 out.append(SYNC_THREADS.run(s.span) if role is None else role_barrier((role.low, role.high), self.groups, s.span))
+            elif id(s) in self.within_warps:
+                out.append(SYNC_WARP.run(s.span))
             if isinstance(s, (For, While)):
                 s = replace(s, body=self.rebuild(s.body, role))
             elif isinstance(s, If):

@@ -62,6 +62,7 @@ class Guarding:
         self.known += conjuncts(cond)
         outside = self.ranges
         self.ranges = outside.copy()
+        self.ranges.assume(cond)
         for part in conjuncts(cond):
             if isinstance(part, Binary) and part.op == "lt" and isinstance(part.a, Var):
                 self.ranges.assume_less(part.a, part.b)

@@ -441,6 +441,19 @@ def _shared_tiles(launch: Launch, state: LaunchState) -> None:
                 layout = swizzle_for(b)
                 if layout is not None:
                     state.shared_layouts[b] = layout
+    _conflicting_tiles(launch, state)
+
+
+def _conflicting_tiles(launch: Launch, state: LaunchState) -> None:
+    """Tiles that only loops use are swizzled where their rows meet the same banks."""
+    from .bank_conflicts import fewer_turns, tiles_of_loops
+
+    for b, uses in tiles_of_loops(launch.body, state).items():
+        if b in state.shared_layouts or b in state.bulk:
+            continue
+        layout = swizzle_for(b)
+        if layout is not None and fewer_turns(b, uses, layout, state):
+            state.shared_layouts[b] = layout
 
 
 def _matrix_statements(body: Body, threads: int) -> list[tuple[TileOp, int]]:

@@ -107,7 +107,8 @@ def replace_buffers(body: Body, new: Mapping[Buffer, Buffer]) -> Body:
             if isinstance(s, (Alloc, Store)) and s.buffer in new:
                 s = replace(s, buffer=new[s.buffer])
             elif isinstance(s, Unit):
-                s = replace(s, reads=frozenset(new.get(b, b) for b in s.reads), writes=frozenset(new.get(b, b) for b in s.writes))
+                s = replace(s, reads=frozenset(new.get(b, b) for b in s.reads), writes=frozenset(new.get(b, b) for b in s.writes),
+                            told=frozenset((new.get(b, b), place) for b, place in s.told), late=frozenset(new.get(b, b) for b in s.late))
             elif isinstance(s, TileOp):
                 s = replace(s, args={k: replace(v, buffer=new[v.buffer]) if isinstance(v, Region) and v.buffer in new else v
                                      for k, v in s.args.items()})

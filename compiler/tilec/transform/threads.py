@@ -25,7 +25,7 @@ from .matrix.barrier_functions import group_barriers
 from .matrix.lower import lower_matrix_op
 from .matrix.shape import MATRIX_OPS
 from .operators import lower_operator
-from .own_elements import tells_thread
+from .own_elements import Places, tells_thread
 from .parallel import LoopLowering, lower_parallel
 from .prologue import prepare_launch
 from .reduce import lower_reduction
@@ -53,6 +53,7 @@ class ThreadLowering:
         for var, extent in zip((*s.block_vars, *state.thread_vars), (*s.grid, *s.threads)):
             self.ranges.set_extent(var, extent)
         self.divergence = Divergence(s.body, state.thread_vars)
+        self.places = Places()
         self.finish: list[Stmt] = []
         self.loops: list[bool] = []  # of each enclosing loop, whether threads leave it at different times
         self.uses_tiles = any(isinstance(x, Parallel) or (isinstance(x, TileOp) and x.op not in _PER_THREAD) for x in walk_statements(s.body))
@@ -85,7 +86,7 @@ class ThreadLowering:
         if isinstance(s, Let):
             before, value = self.expression(s.value, s, divergent)
             self.ranges.set_value(s.var, value)
-            return [*before, unit((Let(s.span, s.var, value),), s.span)]
+            return [*before, self._told(unit((Let(s.span, s.var, value),), s.span))]
         if isinstance(s, Evaluate) and isinstance(s.value, Call) and s.value.op == "ptx_cp_async":
             return self._cp_async(s, s.value)
         if isinstance(s, Evaluate):
@@ -188,11 +189,8 @@ class ThreadLowering:
         """Whether no other thread ever writes an element that one wrote here, in any round of the loops around."""
         if not is_memory(s.buffer) or s.buffer.view_of is not None or s.buffer.strides is not None:
             return False
-        ranges, threads = self.ranges, [v for v, n in zip(self.state.thread_vars, self.state.extents) if n > 1]
-        if self.state.role is not None and len(threads) == 1:
-            ranges = ranges.copy()
-            ranges.set_bounds(threads[0], self.state.role[0], self.state.role[1] - 1)
-        return bool(threads) and tells_thread(s.indices, threads, ranges)
+        threads = [v for v, n in zip(self.state.thread_vars, self.state.extents) if n > 1]
+        return bool(threads) and tells_thread(s.indices, threads, self._ranges_of_group())
 
     def _loop_kind(self, s: For) -> str:
         if s.kind in ("unroll", "vectorized"):
@@ -219,7 +217,20 @@ class ThreadLowering:
     def _as_unit(self, s: Stmt) -> Unit:
         """Code of which threads run different parts synchronises as a whole; inside, each thread keeps to its own elements."""
         check_divergent(s, self.state, self.ranges, self.divergence)
-        return unit(strip((s,)), s.span)
+        return replace(self._told(unit(strip((s,)), s.span)), late=_written_late(s))
+
+    def _told(self, u: Unit) -> Unit:
+        """Noted which of the tiles it uses are used element by element by one warp each."""
+        if self.state.extents[1] != 1 or self.state.extents[2] != 1:
+            return u
+        return replace(u, told=self.places.of(u.then, self.state.thread_vars[0], self._ranges_of_group()))
+
+    def _ranges_of_group(self) -> Ranges:
+        ranges, threads = self.ranges, [v for v, n in zip(self.state.thread_vars, self.state.extents) if n > 1]
+        if self.state.role is not None and len(threads) == 1:
+            ranges = ranges.copy()
+            ranges.set_bounds(threads[0], self.state.role[0], self.state.role[1] - 1)
+        return ranges
 
     def _reads_memory(self, e: Expr) -> bool:
         return any(isinstance(x, Load) and (is_memory(x.buffer) or x.buffer.scope == FRAGMENT) for x in walk_expr(e))
@@ -278,7 +289,7 @@ class ThreadLowering:
         body: Body = (Store(s.span, buffer, place, value),)
         if buffer.scope == GLOBAL or buffer.is_shared():
             body = self._by_one(body, s.indices, divergent)
-        return [*before, replace(unit(body, s.span), own=not divergent and self._is_own(s))]
+        return [*before, self._told(replace(unit(body, s.span), own=not divergent and self._is_own(s)))]
 
     def _by_one(self, body: Body, indices: tuple[Expr, ...], divergent: bool) -> Body:
         """Effects that are the same for every thread are left to the first."""
@@ -393,6 +404,15 @@ def _without_unused_views(body: Body) -> Body:
         return tuple(map_children(s, visit) for s in kept if not (isinstance(s, Unit) and s.then and not visit(s.then)))
 
     return visit(body)
+
+
+def _written_late(s: Stmt) -> frozenset[Buffer]:
+    """What only asynchronous copies inside write, for which nothing inside waits."""
+    units = [x for x in walk_statements((s,)) if isinstance(x, Unit)]
+    if any(u.waits for u in units):
+        return frozenset()
+    late = {b for u in units if u.asynchronous for b in u.writes}
+    return frozenset(late - {b for u in units if not u.asynchronous for b in (*u.writes, *u.reads)})
 
 
 def _mentions(e: Expr, var: Var) -> bool:

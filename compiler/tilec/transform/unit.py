@@ -21,6 +21,9 @@ class Unit(If):
     ``asynchronous``: its writes arrive when a later ``waits`` unit has run. ``barrier``: it synchronises the block.
     ``managed``: made by software pipelining, which knows when what it waits for is used.
     ``own``: each element it writes is always written by the same thread.
+    ``told``: shared buffers of which each element is accessed by the threads of one warp, with the number of the places: units with the same number
+    access the same elements by the same warps. Less than 0: by one and the same thread.
+    ``late``: what is written asynchronously by a part of it, for which somebody outside waits.
     """
 
     reads: frozenset[Buffer] = frozenset()
@@ -30,6 +33,8 @@ class Unit(If):
     barrier: bool = False
     managed: bool = False
     own: bool = False
+    told: frozenset[tuple[Buffer, int]] = frozenset()
+    late: frozenset[Buffer] = frozenset()
 
 
 @dataclass

@@ -5,8 +5,9 @@ from typing import Any
 
 from ...analysis.bounds import Ranges
 from ...ir import dtypes
+from ...ir.affine import linear
 from ...ir.buffer import VAR, Buffer
-from ...ir.build import const, const_int
+from ...ir.build import binary, const, const_int
 from ...ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Unknown, Var, equal
 from ...ir.expr import walk as walk_expr
 from ...transform.bulk.tensor_map import TensorMap
@@ -26,6 +27,8 @@ FLOOR_HELPERS = {
 
 class ExpressionPrinter:
     """Prints expressions, and collects the device functions and headers they need."""
+
+    joins_stores = True
 
     def __init__(self, ranges: Ranges):
         self.ranges = ranges
@@ -84,7 +87,7 @@ class ExpressionPrinter:
         """The lvalue of an element, ``reads``: which is only read."""
         if buffer.scope == VAR and buffer.attrs.get("byte_offset") is None:
             return self.name(buffer)
-        return f"{self.name(buffer)}[{self.text(self.offset(buffer, indices, join=reads))}]"
+        return f"{self.name(buffer)}[{self.text(self.offset(buffer, indices, join=reads or self.joins_stores))}]"
 
     def in_local_memory(self, buffer: Buffer, indices: tuple[Expr, ...]) -> bool:
         """Whether a 16-bit float of a thread's own array is picked by a value that is known at run time only.
@@ -120,7 +123,7 @@ class ExpressionPrinter:
                 stride = const(const_int(stride) or 0, "int64") if const_int(stride) is not None else Cast("int64", None, stride)
             part = index * stride
             total = part if total is None else total + part
-        return total if total is not None else const(0)
+        return _simplified(self, total) if total is not None else const(0)
 
 
 _RESERVED = {"int", "float", "double", "char", "short", "long", "bool", "auto", "const", "if", "else", "for", "while", "do", "return", "break",
@@ -214,10 +217,64 @@ def _floor(p: ExpressionPrinter, e: Binary, level: int) -> str:
         if e.op == "floordiv":
             return p.text(quotient, level)
         return p.text(Binary(e.dtype, None, "sub", e.a, Binary(e.dtype, None, "mul", quotient, e.b)), level)
+    simpler = _simplified(p, e)
+    if not (isinstance(simpler, Binary) and simpler.op == e.op):
+        return p.text(simpler, level)
+    e = simpler
     if dtypes.is_unsigned(e.dtype) or (p.ranges.proves_nonnegative(e.a) and _is_positive(p, e.b)):
         return _binary(p, Binary(e.dtype, e.span, "truncdiv" if e.op == "floordiv" else "truncmod", e.a, e.b), level)
     helper = p.use(f"tile_{e.op}", FLOOR_HELPERS[e.op])
     return f"{helper}<{p.type(e.dtype)}>({p.text(e.a)}, {p.text(e.b)})"
+
+
+def _simplified(p: ExpressionPrinter, e: Expr) -> Expr:
+    """Without the quotients and remainders in it, and those in these, that are known."""
+    if not isinstance(e, Binary) or e.op not in ("add", "sub", "mul", "floordiv", "floormod", "bitxor") or not dtypes.is_int(e.dtype):
+        return e
+    a, b = _simplified(p, e.a), _simplified(p, e.b)
+    if a is not e.a or b is not e.b:
+        made = binary(e.op, a, b, e.span)
+        if not isinstance(made, Binary) or made.op != e.op:
+            return made
+        e = made
+    return (_without_division(p, e) or e) if e.op in ("floordiv", "floormod") else e
+
+
+def _without_division(p: ExpressionPrinter, e: Binary) -> Expr | None:
+    """``(64 * u + v) // 64`` is ``u + v // 64`` and the remainder ``v % 64``, and simpler where ``v`` is known to be less: layouts ask this of digits."""
+    divisor = const_int(e.b)
+    if divisor is None or divisor <= 1 or not dtypes.is_int(e.dtype) or dtypes.is_unsigned(e.dtype):
+        return None
+    terms, total = linear(e.a)
+    if any(t.dtype != e.dtype for t, _ in terms):
+        return None
+    whole, rest = [(t, f // divisor) for t, f in terms if f % divisor == 0], [(t, f) for t, f in terms if f % divisor]
+    low = high = total % divisor
+    for term, factor in rest:
+        a, b = p.ranges.bounds(term)
+        if a is None or b is None:
+            return None
+        low, high = low + min(a * factor, b * factor), high + max(a * factor, b * factor)
+    if low < 0 or (high >= divisor and not whole and total < divisor):
+        return None
+    left = _sum(rest, total % divisor, e.dtype)
+    if high >= divisor:
+        left = Binary(e.dtype, e.span, e.op, left, e.b)
+    elif e.op == "floordiv":
+        left = const(0, e.dtype)
+    return left if e.op == "floormod" else _sum([*whole, (left, 1)], total // divisor, e.dtype)
+
+
+def _sum(terms: list[tuple[Expr, int]], total: int, dtype: str) -> Expr:
+    found: Expr | None = None
+    for term, factor in terms:
+        if const_int(term) == 0:
+            continue
+        part = term if factor == 1 else term * factor
+        found = part if found is None else found + part
+    if found is None:
+        return const(total, dtype)
+    return found + total if total else found
 
 
 def _is_positive(p: ExpressionPrinter, e: Expr) -> bool:

@@ -111,10 +111,10 @@ def _while(out: StatementPrinter, s: While) -> None:
 
 def _if(out: StatementPrinter, s: If) -> None:
     cond = out.expr.text(s.cond)
+    with out.ranges.under(s.cond):
+        out.block(f"if ({cond})", s.then, s.span, "} else {" if s.other else "}")
     if not s.other:
-        out.block(f"if ({cond})", s.then, s.span)
         return
-    out.block(f"if ({cond})", s.then, s.span, "} else {")
     out.depth += 1
     out.body(s.other)
     out.depth -= 1
