@@ -14,7 +14,7 @@ from matrix_machine import decode, encode
 
 FUNCTIONS = ("tile_mbarrier_init", "tile_mbarrier_arrive_expect", "tile_mbarrier_release", "tile_fence_mbarrier_init", "tile_fence_proxy_async",
              "tile_prefetch_map", "tile_tma_store_commit", "tile_tma_store_wait", "tile_tma_store_arrived", "tile_rounds", "tile_number", "tile_uniform", "tile_pdl_trigger",
-             "tile_pdl_sync")
+             "tile_pdl_sync", "tile_mbarrier_arrive", "tile_cp_async_arrive", "tile_cp_async_arrive_noinc")
 PREFIXES = ("tile_tma_load_", "tile_tma_store_", "tile_tma_reduce_", "tile_registers_", "tile_pack_")
 _MASKS = {0: 0, 32: 1, 64: 3, 128: 7}
 
@@ -32,6 +32,15 @@ class Barrier:
             self.phase, self.arrived = self.phase ^ 1, 0
 
 
+def _arrive(run: Any, place: int) -> None:
+    """Of one thread; what came before the last arrival of a phase is ordered before what waits for it."""
+    barrier = run.barriers[place]
+    before = barrier.phase
+    barrier.arrive()
+    if barrier.phase != before:
+        run.moment = (run.moment[0], run.moment[1] + 1)
+
+
 def execute(run: Any, name: str, thread: int, args: list[Any]) -> Any:
     if name == "tile_mbarrier_init":
         run.barriers[args[0].offset] = Barrier(int(args[1]))
@@ -42,6 +51,16 @@ def execute(run: Any, name: str, thread: int, args: list[Any]) -> Any:
     elif name == "tile_mbarrier_release":
         if thread % 32 == 0:
             run.barriers[args[0].offset].arrive()
+    elif name == "tile_mbarrier_arrive":
+        _arrive(run, args[0].offset)
+    elif name.startswith("tile_cp_async_arrive"):
+        for group in run.groups.pop(thread, []):  # the copies arrive at once
+            for target, data in group:
+                target.write(data)
+        if name.endswith("noinc"):
+            _arrive(run, args[0].offset)
+        else:
+            assert run.barriers[args[0].offset].arrived < run.barriers[args[0].offset].count, "an arrival is announced in a phase that is over"
     elif name == "tile_rounds":
         return (args[0] - run.block + run.blocks - 1) // run.blocks
     elif name == "tile_number":

@@ -20,12 +20,16 @@ def WARP_WIDE(name: str):
     if match := re.fullmatch(r"tile_warp_scan_(add|max)_(\w+)", name):
         return lambda run, lanes, args: _scan(match[1], match[2], _whole(lanes), args)
     if name == "tile_sync_warp":
-        return lambda run, lanes, args: None
+        return _meet
     if name == "tile_stmatrix_x4":
         return bulk_functions.store_matrices
     if name.startswith(("tile_wgmma_m64", "tile_wgmma_sp_m64")):
         return wgmma_functions.multiply(name)
     return FUNCTIONS[name]
+
+
+def _meet(run: Any, lanes: list[int], args: list[list[Any]]) -> None:
+    run.meetings[lanes[0] // 32] = run.meetings.get(lanes[0] // 32, 0) + 1
 
 
 def _whole(lanes: list[int]) -> list[int]:

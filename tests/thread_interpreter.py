@@ -31,8 +31,13 @@ _FORMATS = {"float16": "<e", "float32": "<f", "float64": "<d", "bool": "<?", "in
             "uint32": "<I", "int64": "<q", "uint64": "<Q"}
 
 
+def unordered(a: Any, b: Any) -> bool:
+    """Whether nothing is between two moments of different threads: no barrier of the block, and none of a warp that both are of."""
+    return a[:2] == b[:2] and not (len(a) == 4 == len(b) and a[2] == b[2] and a[3] != b[3])
+
+
 class Space:
-    """Bytes that threads share, with who wrote and read each of them last. A moment is (block, barriers passed)."""
+    """Bytes that threads share, with who wrote and read each of them last. A moment is (block, barriers passed), and the warp and how often it met."""
 
     def __init__(self, name: str, data: np.ndarray, initialised: bool) -> None:
         self.name, self.data = name, data
@@ -46,21 +51,21 @@ class Space:
             if not self.known[k]:
                 raise Fault(f"{self.name}{what}: byte {k} is read but was never written (thread {thread})")
             w = self.writer[k]
-            if w is not None and w[1] != thread and (w[0] == moment or w[0][0] != moment[0]):
+            if w is not None and w[1] != thread and (unordered(w[0], moment) or w[0][0] != moment[0]):
                 raise Fault(f"{self.name}{what}: thread {thread} reads byte {k} that thread {w[1]} writes without a barrier between")
             r = self.reader[k]
-            if r is None or r[0] != moment:
+            if r is None or not unordered(r[0], moment):
                 self.reader[k] = (moment, thread)
             elif r[1] != thread:
-                self.reader[k] = (moment, -1)
+                self.reader[k] = (moment if r[0] == moment else moment[:2], -1)
 
     def write(self, offset: int, size: int, thread: int, moment: Any, what: str = "", atomic: bool = False) -> None:
         me = -2 if atomic else thread
         for k in range(offset, offset + size):
             w, r = self.writer[k], self.reader[k]
-            if w is not None and w[1] != me and (w[0] == moment or w[0][0] != moment[0]):
+            if w is not None and w[1] != me and (unordered(w[0], moment) or w[0][0] != moment[0]):
                 raise Fault(f"{self.name}{what}: threads {w[1]} and {thread} both write byte {k} without a barrier between")
-            if r is not None and r[1] != me and r[0] == moment:
+            if r is not None and r[1] != me and unordered(r[0], moment):
                 raise Fault(f"{self.name}{what}: thread {thread} writes byte {k} that thread {r[1]} reads without a barrier between")
             self.writer[k] = (moment, me)
             self.known[k] = 1
@@ -85,14 +90,14 @@ class Place:
 
     def load(self, thread: int, *indices: int) -> Any:
         at = self.offset(indices)
-        self.space.read(at, self.size, thread, self.run.moment, f" ({self.buffer.name}{tuple(int(x) for x in indices)})")
+        self.space.read(at, self.size, thread, self.run.moment_of(thread), f" ({self.buffer.name}{tuple(int(x) for x in indices)})")
         if self.format:
             return struct.unpack_from(self.format, self.space.view, at)[0]
         return float(decode(self.space.data[at:at + self.size][None], self.buffer.dtype)[0])
 
     def store(self, thread: int, value: Any, *indices: int) -> None:
         at = self.offset(indices)
-        self.space.write(at, self.size, thread, self.run.moment, f" ({self.buffer.name}{tuple(int(x) for x in indices)})")
+        self.space.write(at, self.size, thread, self.run.moment_of(thread), f" ({self.buffer.name}{tuple(int(x) for x in indices)})")
         self.put(at, value)
 
     def put(self, at: int, value: Any) -> None:
@@ -121,11 +126,11 @@ class SharedPointer(Pointer):
         self.place, self.thread = place, thread
 
     def read(self, count: int) -> np.ndarray:
-        self.place.space.read(self.offset, count, self.thread, self.place.run.moment, f" ({self.place.buffer.name})")
+        self.place.space.read(self.offset, count, self.thread, self.place.run.moment_of(self.thread), f" ({self.place.buffer.name})")
         return super().read(count)
 
     def write(self, raw: np.ndarray) -> None:
-        self.place.space.write(self.offset, raw.size, self.thread, self.place.run.moment, f" ({self.place.buffer.name})")
+        self.place.space.write(self.offset, raw.size, self.thread, self.place.run.moment_of(self.thread), f" ({self.place.buffer.name})")
         super().write(raw)
 
 
@@ -225,6 +230,7 @@ class Run:
         self.env: dict[Var, Any] = {}
         self.places: dict[Buffer, Place] = {}
         self.moment: Any = (0, 0)
+        self.meetings: dict[int, int] = {}  # of the threads of each warp
         self.groups: dict[int, list[list[Any]]] = {}
         self.printed: list[str] = []
         self.barriers: dict[int, Any] = {}  # mbarriers of the block, by their place
@@ -255,6 +261,9 @@ class Run:
         if array is not None:
             data[:] = encode(np.ascontiguousarray(array), b.dtype).reshape(-1)
         self.places[b] = Place(self, b, Space(b.name, data, array is not None), 0, shape, strides)
+
+    def moment_of(self, thread: int) -> Any:
+        return (*self.moment, thread // 32, self.meetings.get(thread // 32, 0))
 
     def number(self, e: Expr) -> int:
         known = const_int(e)

@@ -13,7 +13,6 @@ from .matrix.barrier_functions import SYNC_THREADS, SYNC_WARP, group_barriers, r
 from .threads import strip
 from .unit import Accesses, Unit, device_calls
 
-
 Told = frozenset[tuple[Buffer, int]]
 
 

@@ -17,6 +17,7 @@ from ..ir.stmt import walk as walk_statements
 from .context import PassContext
 from .dynamic_extents import repeated_tiles
 from .errors import LoweringError
+from .joined_arrivals import JOINED, join_arrivals
 from .legalize import resolve_elements
 from .rewrite import map_children, substitute_body
 
@@ -24,6 +25,7 @@ COPIES = ("copy", "async_copy")
 
 
 def expand_tiles(program: TileProgram, ctx: PassContext) -> TileProgram:
+    program = join_arrivals(program, ctx.target)
     return replace(program, body=resolve_elements(_body(program.body, ctx, False)))
 
 
@@ -135,8 +137,11 @@ def _im2col(op: TileOp, ctx: PassContext) -> Body:
 
 
 def _bulk_copy(op: TileOp, ctx: PassContext) -> Body:
-    """T.tma_copy by the threads that run it. They wait for each other before one of them may say that the tile is there."""
-    plain = replace(op, op="copy", args={k: v for k, v in op.args.items() if k not in ("barrier", "leader")})
+    """T.tma_copy by the threads that run it. They wait for each other before one of them may say that the tile is there, if they do not say so each."""
+    plain = replace(op, op="copy", args={k: v for k, v in op.args.items() if k not in ("barrier", "leader", JOINED)})
+    if op.args.get(JOINED):
+        started = _copy(replace(plain, args={**plain.args, "asynchronous": True}), ctx)
+        return (*started, TileOp(op.span, "cp_async_barrier_noinc", {"mbar": op.region("barrier"), "due": True}))
     if not op.region("dst").buffer.is_shared():
         return _copy(plain, ctx)
     return (*_copy(plain, ctx), TileOp(op.span, "sync_threads", {}))

@@ -73,6 +73,14 @@ asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"({_SHA
     minimum_sm=80,
 )
 
+DUE_AFTER_COPIES = function(  # an arrival more is due, and happens once the thread's copies are complete
+    "tile_cp_async_arrive",
+    "void* barrier",
+    f"""
+asm volatile("cp.async.mbarrier.arrive.shared::cta.b64 [%0];" :: "r"({_SHARED}) : "memory");""",
+    minimum_sm=80,
+)
+
 EXPECT_TX = function(
     "tile_mbarrier_expect_tx",
     "void* barrier, unsigned int bytes",

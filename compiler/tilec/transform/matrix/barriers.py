@@ -14,7 +14,7 @@ from ...ir.build import binary, cast, const, const_int, lift
 from ...ir.expr import Expr, Load, Unknown, Var
 from ...ir.stmt import Body, For, If, Stmt, Store, TileOp, walk
 from ...source.span import Span
-from .barrier_functions import ARRIVE, ARRIVE_AFTER_COPIES, EXPECT_TX, FENCE_INIT, FENCE_PROXY_ASYNC, INIT, SYNC_THREADS, wait
+from .barrier_functions import ARRIVE, ARRIVE_AFTER_COPIES, DUE_AFTER_COPIES, EXPECT_TX, FENCE_INIT, FENCE_PROXY_ASYNC, INIT, SYNC_THREADS, wait
 from .contract import MatrixContext
 from .device import address_of
 from .problem import MatrixProblem
@@ -113,7 +113,7 @@ def lower_barrier_op(op: TileOp, ctx: MatrixContext) -> tuple[Stmt, ...]:
     mbar = op.region("mbar")
     address = barrier_address(mbar.buffer, mbar.mins, ctx)
     if op.op == "cp_async_barrier_noinc":
-        return (ARRIVE_AFTER_COPIES.run(op.span, address),)
+        return ((DUE_AFTER_COPIES if op.args.get("due") else ARRIVE_AFTER_COPIES).run(op.span, address),)
     if op.op == "mbarrier_expect_tx":
         return (EXPECT_TX.run(op.span, address, cast(lift(op.args["bytes"]), "uint32")),)
     if op.op == "mbarrier_arrive":
