@@ -75,7 +75,7 @@ def _fence_proxy(machine: Machine, lanes: list[int], args: Any) -> None:
     state.unsynchronised |= set(lanes)
 
 
-for _name in ("tile_tcgen05_fence_before_sync", "tile_tcgen05_fence_after_sync", "tile_fence_mbarrier_init"):
+for _name in ("tile_tcgen05_fence_before_sync", "tile_tcgen05_fence_after_sync", "tile_fence_mbarrier_init", "tile_sync_warp"):
     FUNCTIONS[_name] = lambda machine, lanes, args: None
 
 
@@ -118,6 +118,13 @@ def _wait(machine: Machine, lanes: list[int], args: Any) -> None:
 FUNCTIONS["tile_mbarrier_wait_by_test"] = FUNCTIONS["tile_mbarrier_wait"]
 # PTX ISA, cp.async.mbarrier.arrive: an arrival once this thread's copies are done; here they are done at once.
 FUNCTIONS["tile_cp_async_arrive_noinc"] = FUNCTIONS["tile_mbarrier_arrive"]
+
+
+@semantics("tile_cp_async_arrive")
+def _arrive_later(machine: Machine, lanes: list[int], args: Any) -> None:
+    """An arrival more is due and happens: nothing is left of it but that the phase was not over."""
+    for (pointer,) in args:
+        assert chip(machine).barriers[pointer.address].pending > 0
 
 
 @semantics("tile_tcgen05_alloc")

@@ -5,7 +5,6 @@ for all of them or for none, are added at once; what they add is read before.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir import dtypes
@@ -15,6 +14,7 @@ from ..ir.build import const, const_int
 from ..ir.expr import Binary, Expr, Load, Var, equal
 from ..ir.expr import walk as walk_expr
 from ..ir.stmt import Alloc, Body, For, If, Stmt, Store, TileOp
+from ..records import dataclass
 from .atomics import adds_at_once, wide_add
 from .guard import conjuncts
 from .sizes import is_multiple

@@ -142,7 +142,9 @@ def _registers(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[St
 
 
 def _wgmma_wait(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
-    return [unit(lower_wait(op, lowering.state), op.span)]
+    made = unit(lower_wait(op, lowering.state), op.span)
+    held = {r.buffer for name, r in op.args.items() if name.startswith("held") and isinstance(r, Region)}
+    return [replace(made, reads=made.reads | held)]
 
 
 def _collect(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:

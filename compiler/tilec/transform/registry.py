@@ -41,6 +41,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("specialise-warps", OPTIMIZE, "Hopper: a warp of its own copies for pipelined loops with the copy engine", "specialise.launch:specialise_warps"),
     Pass("software-pipeline", OPTIMIZE, "pipelined loops prefetch with cp.async into multiple buffers", "software_pipeline:pipeline_loops"),
     Pass("reduce-in-bulk", OPTIMIZE, "atomic updates of whole tiles by the copy engine", "bulk.reductions:reduce_in_bulk"),
+    Pass("overlap-products", OPTIMIZE, "Hopper: matrix operations run on behind the statements that start them", "overlap:overlap_products"),
     Pass("expand-tiles", LOWER, "copies, fills, transposes, scans and atomics become parallel loops", "expand:expand_tiles"),
     Pass("guard-accesses", LOWER, "reads outside a tensor give 0, writes vanish, unless proven inside", "guard:guard_accesses"),
     Pass("infer-layouts", OPTIMIZE, "lay fragments and parallel loops out over threads and registers; swizzle shared tiles", "layouts:infer_layouts"),

@@ -222,7 +222,7 @@ def lower_wait(op: TileOp, ctx: MatrixContext) -> tuple[Stmt, ...]:
     """Wait for operations; what they wrote and read in registers stays where it is until then."""
     out: list[Stmt] = [wait(int(op.args["count"])).run(op.span)]
     for name, value in op.args.items():
-        if isinstance(value, Region):
+        if isinstance(value, Region) and not name.startswith("held"):
             registers = ctx.registers_of(value.buffer)
             function = keep_registers(registers) if name.startswith("kept") else read_registers(registers)
             out.append(function.run(op.span, at(registers, 0)))
