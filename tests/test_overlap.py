@@ -76,9 +76,7 @@ def test_an_operation_whose_operand_is_made_between_stays():
     assert order.index("wait") < order.index("exp") < order.index("start", order.index("exp"))
 
 
-def test_operands_are_overwritten_after_everybody_has_waited():
-    """The block meets while the operation runs; it meets once more before its operand changes."""
-    made = kernel("""
+OVERWRITTEN = """
         T.gemm(a, b, c, transpose_B=True, clear_accum=True)
         for i, j in T.Parallel(64, 64):
             s[i, j] = d[j, i]
@@ -87,7 +85,12 @@ def test_operands_are_overwritten_after_everybody_has_waited():
         T.copy(D, a)
         for i, j in T.Parallel(64, 64):
             C[i, j] = c[i, j] + a[j, i]
-""")
+"""
+
+
+def test_operands_are_overwritten_after_everybody_has_waited():
+    """The block meets while the operation runs; it meets once more before its operand changes."""
+    made = kernel(OVERWRITTEN)
     order = steps(made)
     after = order[order.index("commit"):]
     assert after.index("E") < after.index("wait"), order  # it ran on

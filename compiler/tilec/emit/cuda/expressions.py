@@ -28,8 +28,6 @@ FLOOR_HELPERS = {
 class ExpressionPrinter:
     """Prints expressions, and collects the device functions and headers they need."""
 
-    joins_stores = True
-
     def __init__(self, ranges: Ranges):
         self.ranges = ranges
         self.names: dict[Any, str] = {}
@@ -83,11 +81,11 @@ class ExpressionPrinter:
             raise LoweringError(f"{type(e).__name__} cannot be printed as CUDA", e.span)
         return handler(self, e, level)
 
-    def element(self, buffer: Buffer, indices: tuple[Expr, ...], reads: bool = False) -> str:
-        """The lvalue of an element, ``reads``: which is only read."""
+    def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+        """The lvalue of an element."""
         if buffer.scope == VAR and buffer.attrs.get("byte_offset") is None:
             return self.name(buffer)
-        return f"{self.name(buffer)}[{self.text(self.offset(buffer, indices, join=reads or self.joins_stores))}]"
+        return f"{self.name(buffer)}[{self.text(self.offset(buffer, indices))}]"
 
     def in_local_memory(self, buffer: Buffer, indices: tuple[Expr, ...]) -> bool:
         """Whether a 16-bit float of a thread's own array is picked by a value that is known at run time only.
@@ -110,11 +108,9 @@ class ExpressionPrinter:
             return nibbles.store(self, self.name(buffer), self.text(self.offset(buffer, indices)), value, buffer.dtype)
         return f"{self.element(buffer, indices)} = {value}"
 
-    def offset(self, buffer: Buffer, indices: tuple[Expr, ...], join: bool = False) -> Expr:
-        """Elements from the start of the buffer; with ``join``, quotients and remainders of one number become that number again."""
-        strides = buffer.all_strides()
-        if join:
-            indices, strides = joined(indices, strides)
+    def offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
+        """Elements from the start of the buffer."""
+        indices, strides = joined(indices, buffer.all_strides())
         wide = _is_large(buffer)
         total: Expr | None = None
         for index, stride in zip(indices, strides):
@@ -322,10 +318,10 @@ def _load(p: ExpressionPrinter, e: Load, level: int) -> str:
     p.type(e.buffer.dtype, e.span)
     if p.in_local_memory(e.buffer, e.indices):
         made = "__ushort_as_half" if e.buffer.dtype == "float16" else "__ushort_as_bfloat16"
-        return f"{made}(*reinterpret_cast<const volatile unsigned short*>(&{p.element(e.buffer, e.indices, reads=True)}))"
+        return f"{made}(*reinterpret_cast<const volatile unsigned short*>(&{p.element(e.buffer, e.indices)}))"
     if nibbles.is_packed(e.buffer):
         return nibbles.load(p, p.name(e.buffer), p.text(p.offset(e.buffer, e.indices)), e.buffer.dtype)
-    return p.element(e.buffer, e.indices, reads=True)
+    return p.element(e.buffer, e.indices)
 
 
 def _call(p: ExpressionPrinter, e: Call, level: int) -> str:
@@ -341,7 +337,7 @@ def _call(p: ExpressionPrinter, e: Call, level: int) -> str:
         for address in e.args if attrs.get("bytes") else ():
             if isinstance(address, Call) and address.op == "address_of":
                 p.needs_alignment(address.args[0].buffer, attrs["bytes"])
-        return f"{attrs['name']}({', '.join(_argument(p, a, attrs.get('reads', False)) for a in e.args)})"
+        return f"{attrs['name']}({', '.join(p.text(a) for a in e.args)})"
     if e.op == "tensor_map":
         return p.tensor_map(attrs["map"])
     if e.op == "address_of":
@@ -365,16 +361,12 @@ def _call(p: ExpressionPrinter, e: Call, level: int) -> str:
     return function(e.dtype, [p.text(a) for a in e.args])
 
 
-def _argument(p: ExpressionPrinter, e: Expr, reads: bool) -> str:
-    return _address(p, e, reads) if reads and isinstance(e, Call) and e.op == "address_of" else p.text(e)
-
-
-def _address(p: ExpressionPrinter, e: Call, reads: bool = False) -> str:
+def _address(p: ExpressionPrinter, e: Call) -> str:
     load = e.args[0]
     p.type(load.buffer.dtype, e.span)
     if nibbles.is_packed(load.buffer):
         return f"&{p.name(load.buffer)}[({p.text(p.offset(load.buffer, load.indices))}) / 2]"
-    return f"&{p.element(load.buffer, load.indices, reads)}"
+    return f"&{p.element(load.buffer, load.indices)}"
 
 
 def _reinterpret(p: ExpressionPrinter, e: Call) -> str:

@@ -35,7 +35,7 @@ def print_vector(out: Any, s: For) -> None:
         name = f"in{number}"
         element = out.expr.type(load.buffer.dtype)
         out.line(f"alignas(16) {element} {name}[{count}];", store.span)
-        _wide_copy(out, name, f"&{_first(out, load.buffer, load.indices, s.var, count, reads=True)}", load.buffer.dtype, count, store, into_local=True)
+        _wide_copy(out, name, f"&{_first(out, load.buffer, load.indices, s.var, count)}", load.buffer.dtype, count, store, into_local=True)
         out.expr.substitute[load] = f"{name}[{out.expr.name(s.var)}]"
     variable = out.expr.name(s.var)
     if target_wide:
@@ -82,10 +82,10 @@ def _without_casts(e: Expr) -> Expr:
     return e
 
 
-def _first(out: Any, buffer: Any, indices: tuple[Expr, ...], var: Var, count: int, reads: bool = False) -> str:
+def _first(out: Any, buffer: Any, indices: tuple[Expr, ...], var: Var, count: int) -> str:
     """The element at loop index 0, where a wide access starts."""
     out.expr.needs_alignment(buffer, _bytes(buffer.dtype, count))
-    return out.expr.element(buffer, tuple(replace_var(i, var, const(0, var.dtype)) for i in indices), reads)
+    return out.expr.element(buffer, tuple(replace_var(i, var, const(0, var.dtype)) for i in indices))
 
 
 def replace_var(e: Expr, var: Var, value: Expr) -> Expr:
@@ -133,7 +133,7 @@ def _is_plain_copy(out: Any, store: Store, var: Var, count: int) -> bool:
     if not (_wide(store.buffer, store.indices, var, count, out) and _wide(value.buffer, value.indices, var, count, out)):
         return False
     wide = _WIDE[_bytes(store.buffer.dtype, count)]
-    target, source = _first(out, store.buffer, store.indices, var, count), _first(out, value.buffer, value.indices, var, count, reads=True)
+    target, source = _first(out, store.buffer, store.indices, var, count), _first(out, value.buffer, value.indices, var, count)
     out.line(f"*reinterpret_cast<{wide}*>(&{target}) = *reinterpret_cast<const {wide}*>(&{source});", store.span)
     return True
 

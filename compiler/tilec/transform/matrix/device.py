@@ -23,7 +23,6 @@ class DeviceFunction:
     result: str = "void"
     minimum_sm: int = 75
     needs_tcgen05: bool = False
-    reads: bool = False  # what it is given the address of in memory it only reads
 
     def call(self, *args: Any) -> Call:
         return Call(
@@ -31,7 +30,7 @@ class DeviceFunction:
             None,
             "device_function",
             tuple(lift(a) for a in args),
-            {"name": self.name, "source": self.source, **({"reads": True} if self.reads else {})},
+            {"name": self.name, "source": self.source},
         )
 
     def within(self, low: int, high: int | None, *args: Any) -> Call:

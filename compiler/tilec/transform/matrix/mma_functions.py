@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 from ...target.chips import Target
@@ -16,7 +15,7 @@ def ldmatrix(count: int, transposed: bool) -> DeviceFunction:
     outs = ", ".join(f"%{i}" for i in range(count))
     results = ", ".join(f'"=r"(r[{i}])' for i in range(count))
     trans = ".trans" if transposed else ""
-    made = function(
+    return function(
         f"tile_ldmatrix_x{count}{'_trans' if transposed else ''}",
         "void* registers, const void* row",
         f"""unsigned int r[{count}];
@@ -25,7 +24,6 @@ asm volatile("ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{outs}}}, 
     : {results} : "r"(address) : "memory");
 __builtin_memcpy(registers, r, sizeof(r));""",
     )
-    return replace(made, reads=True)
 
 
 @cache
