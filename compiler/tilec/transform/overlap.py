@@ -11,7 +11,7 @@ from dataclasses import replace
 from ..ir.buffer import Region, whole
 from ..ir.build import const_int
 from ..ir.program import TileProgram
-from ..ir.stmt import Alloc, Body, For, If, Launch, Let, Parallel, Role, Stmt, Store, TileOp, While
+from ..ir.stmt import Alloc, Body, Evaluate, For, If, Launch, Let, Parallel, Role, Stmt, Store, TileOp, While
 from ..ir.stmt import walk as walk_statements
 from ..target.chips import Target
 from .ahead import accesses
@@ -103,7 +103,7 @@ def _is_harmless(s: Stmt) -> bool:
     if isinstance(s, TileOp):
         return s.op in _HARMLESS and not isinstance(s.args.get("mbar"), Region)
     return isinstance(s, (Parallel, Store, Let, Alloc)) and all(
-        not isinstance(x, TileOp) or x.op == "atomic" for x in walk_statements((s,)))
+        not isinstance(x, (Evaluate, While)) and (not isinstance(x, TileOp) or x.op == "atomic") for x in walk_statements((s,)))
 
 
 def _may_pass(s: TileOp, before: Stmt) -> bool:
