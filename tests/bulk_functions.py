@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from matrix_machine import decode, encode
 
-FUNCTIONS = ("tile_mbarrier_init", "tile_mbarrier_arrive_expect", "tile_mbarrier_release", "tile_fence_mbarrier_init", "tile_fence_proxy_async",
+FUNCTIONS = ("tile_mbarrier_init", "tile_mbarrier_expect_tx", "tile_mbarrier_arrive", "tile_mbarrier_arrive_expect", "tile_mbarrier_release", "tile_fence_mbarrier_init", "tile_fence_proxy_async",
              "tile_prefetch_map", "tile_tma_store_commit", "tile_tma_store_wait", "tile_tma_store_arrived", "tile_rounds", "tile_number", "tile_uniform", "tile_pdl_trigger",
              "tile_pdl_sync", "tile_mbarrier_arrive", "tile_cp_async_arrive", "tile_cp_async_arrive_noinc")
 PREFIXES = ("tile_tma_load_", "tile_tma_store_", "tile_tma_reduce_", "tile_registers_", "tile_pack_")
@@ -24,11 +24,16 @@ class Barrier:
     count: int
     phase: int = 0
     arrived: int = 0
+    bytes: int = 0  # that are still to come in this phase
 
     def arrive(self) -> None:
         self.arrived += 1
         assert self.arrived <= self.count, "more arrivals than the phase has"
-        if self.arrived == self.count:
+        self.complete(0)
+
+    def complete(self, moved: int) -> None:
+        self.bytes -= moved
+        if self.arrived == self.count and self.bytes == 0:
             self.phase, self.arrived = self.phase ^ 1, 0
 
 
@@ -45,9 +50,12 @@ def execute(run: Any, name: str, thread: int, args: list[Any]) -> Any:
     if name == "tile_mbarrier_init":
         run.barriers[args[0].offset] = Barrier(int(args[1]))
     elif name == "tile_mbarrier_arrive_expect":
-        # completes with the bytes, which come at once: see the last load
-        run.expected = getattr(run, "expected", {})
-        run.expected[args[0].offset] = int(args[1])
+        run.barriers[args[0].offset].bytes += int(args[1])
+        run.barriers[args[0].offset].arrive()
+    elif name == "tile_mbarrier_expect_tx":
+        run.barriers[args[0].offset].bytes += int(args[1])
+    elif name == "tile_mbarrier_arrive":
+        run.barriers[args[0].offset].arrive()
     elif name == "tile_mbarrier_release":
         if thread % 32 == 0:
             run.barriers[args[0].offset].arrive()
@@ -160,10 +168,8 @@ def _load(run: Any, shared: Any, tensor_map: Any, barrier: Any, coordinates: lis
             for b in range(at, at + place.size):  # ordered by the barrier, not by moments
                 space.known[b], space.writer[b], space.reader[b] = 1, None, None
             moved += place.size
-    run.expected[barrier.offset] -= moved
-    assert run.expected[barrier.offset] >= 0, "more bytes than were expected"
-    if run.expected[barrier.offset] == 0:
-        run.barriers[barrier.offset].arrive()
+    assert run.barriers[barrier.offset].bytes >= moved, "more bytes than were expected"
+    run.barriers[barrier.offset].complete(moved)
 
 
 def _store(run: Any, thread: int, shared: Any, tensor_map: Any, coordinates: list[int]) -> None:

@@ -64,6 +64,7 @@ OPS: dict[str, OpSpec] = {
     "thread_allreduce": OpSpec((), ("dst",), ("value", "kind", "axes"), "dst = the combination of every thread's value along thread axes"),
     "collect_partial": OpSpec(("src",), ("dst",), ("kind",), "partial results of all threads to shared memory (made by lowering)"),
     "bulk_fill": OpSpec((), (), ("mbar",), "bulk copies of tiles (src0 to dst0, src1 to dst1 ...) that arrive on a barrier (made by lowering)"),
+    "bulk_load": OpSpec(("src",), ("dst",), ("mbar",), "bulk copy to a shared tile whose bytes end a phase of the program's own barrier (made by lowering)"),
     "bulk_store": OpSpec(("src",), ("dst",), (), "bulk copy of a shared tile to a tensor (made by lowering)"),
     "bulk_store_wait": OpSpec(("src",), (), (), "wait until bulk copies have read a tile (made by lowering)"),
     "bulk_store_rows": OpSpec(("src",), ("dst", "staging"), ("plan", "again"), "each warpgroup stores its rows of an accumulator (made by lowering)"),

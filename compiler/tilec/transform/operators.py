@@ -13,7 +13,7 @@ from .allreduce import lower_allreduce
 from .async_copy import COMMIT, wait_function
 from .bulk.accumulators import lower_rows, lower_rows_wait
 from .bulk.functions import max_registers
-from .bulk.lower import lower_fill, lower_reduce, lower_release, lower_store, lower_store_wait
+from .bulk.lower import lower_fill, lower_load, lower_reduce, lower_release, lower_store, lower_store_wait
 from .debugging import lower_debugging, print_call
 from .errors import LoweringError
 from .launch_order import LAUNCH_ORDER
@@ -209,7 +209,7 @@ _OPERATORS: dict[str, Callable[[TileOp, ThreadLowering, bool], list[Stmt]]] = {
     # Bulk stores are stores, and matrix operations are done when their statement is: there is nothing to commit or wait for.
     **dict.fromkeys(("tma_store_arrive", "tma_store_wait", "warpgroup_arrive", "warpgroup_commit_batch", "warpgroup_fence_operand"), _nothing),
     "bulk_fill": lower_fill, "bulk_store": lower_store, "bulk_store_wait": lower_store_wait, "bulk_release": lower_release,
-    "bulk_reduce": lower_reduce,
+    "bulk_reduce": lower_reduce, "bulk_load": lower_load,
     "bulk_store_rows": lower_rows, "bulk_rows_wait": lower_rows_wait, "wgmma_wait": _wgmma_wait,
     "dp4a": _dp4a, "sync_grid": _sync_grid, "rng_init": _rng_init, "thread_allreduce": lower_allreduce, "print": _debugging, "device_assert": _debugging,
 }

@@ -40,6 +40,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("open-reducers", LOWER, "reducers become partial results of each thread and their combination", "reducers:open_reducers"),
     Pass("specialise-warps", OPTIMIZE, "Hopper: a warp of its own copies for pipelined loops with the copy engine", "specialise.launch:specialise_warps"),
     Pass("software-pipeline", OPTIMIZE, "pipelined loops prefetch with cp.async into multiple buffers", "software_pipeline:pipeline_loops"),
+    Pass("copy-in-bulk", OPTIMIZE, "Hopper: T.tma_copy to shared memory by the copy engine", "bulk.asked:copy_in_bulk"),
     Pass("reduce-in-bulk", OPTIMIZE, "atomic updates of whole tiles by the copy engine", "bulk.reductions:reduce_in_bulk"),
     Pass("overlap-products", OPTIMIZE, "Hopper: matrix operations run on behind the statements that start them", "overlap:overlap_products"),
     Pass("expand-tiles", LOWER, "copies, fills, transposes, scans and atomics become parallel loops", "expand:expand_tiles"),

@@ -11,7 +11,7 @@ from ...ir.build import binary, const, lift
 from ...ir.expr import Expr
 from ...ir.stmt import Evaluate, If, Stmt, TileOp
 from ...source.span import Span
-from ..matrix.barrier_functions import FENCE_PROXY_ASYNC
+from ..matrix.barrier_functions import EXPECT_TX, FENCE_PROXY_ASYNC
 from ..matrix.barriers import barrier_address
 from ..matrix.device import address_of
 from ..unit import unit
@@ -45,6 +45,23 @@ def lower_fill(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[St
             call.attrs = {**(call.attrs or {}), "writes": (0,)}
             body.append(Evaluate(op.arg_spans.get(f"src{k}", op.span), call))
     body.insert(0, ARRIVE_EXPECT.run(op.span, barrier, const(total, "uint32")))
+    return [unit((If(op.span, binary("eq", state.thread, const(0)), tuple(body)),), op.span, asynchronous=True)]
+
+
+def lower_load(op: TileOp, lowering: ThreadLowering, divergent: bool) -> list[Stmt]:
+    """One thread tells a barrier of the program's own how many bytes come and starts the copies. What threads wrote to the tile before, which the
+    program and the barriers between statements order, is fenced from what the copy engine writes."""
+    lowering._converged(op, divergent, "T.tma_copy")
+    state, mbar = lowering.state, op.region("mbar")
+    src, dst = (replace(r, mins=tuple(lowering._plain(m) for m in r.mins)) for r in (op.region("src"), op.region("dst")))
+    barrier = barrier_address(mbar.buffer, tuple(lowering._plain(m) for m in mbar.mins), state)
+    tile = _tile(src, dst)
+    size = tile.rows * tile.columns * dtypes.bits(dst.dtype) // 8
+    body: list[Stmt] = [*((FENCE_PROXY_ASYNC.run(op.span),) if op.args.get("fences") else ()), EXPECT_TX.run(op.span, barrier, const(size, "uint32"))]
+    for box in tile.boxes():
+        call = load(src.buffer.ndim).call(_place(dst, box, state), tile.map_of(src.buffer).address(), barrier, *_coordinates(src, tile, box))
+        call.attrs = {**(call.attrs or {}), "writes": (0,)}
+        body.append(Evaluate(op.span, call))
     return [unit((If(op.span, binary("eq", state.thread, const(0)), tuple(body)),), op.span, asynchronous=True)]
 
 

@@ -5,22 +5,20 @@ A fragment goes through a shared tile where memory is left for it. What the inst
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import replace
 
-from ...analysis.divergence import Divergence
 from ...ir.buffer import FRAGMENT, GLOBAL, SHARED_DYN, Buffer, Region, tile_shape, whole
 from ...ir.expr import Call, Load
 from ...ir.expr import walk as walk_expr
 from ...ir.program import TileProgram
-from ...ir.stmt import Alloc, Body, For, If, Launch, Parallel, Role, Stmt, Store, TileOp, While, expressions
+from ...ir.stmt import Alloc, Body, Launch, Stmt, Store, TileOp, expressions
 from ...ir.stmt import walk as walk_statements
-from ...records import dataclass
 from ..ahead import accesses
 from ..configs import NO_TMA, is_set
 from ..context import LaunchState, PassContext
 from ..matrix.shape import MATRIX_OPS
-from ..rewrite import map_children
 from .tensor_map import bulk_tile
+from .uniform import UniformStatements, handed_on
 
 _SPARE = 2048  # bytes of shared memory for barriers and the system
 _INTEGERS = ("int32", "uint32", "int64", "uint64")
@@ -37,7 +35,7 @@ def reduce_in_bulk(program: TileProgram, ctx: PassContext) -> TileProgram:
     out: list[Stmt] = []
     for number, s in enumerate(program.body):
         if isinstance(s, Launch) and any(_is_tile(x) for x in walk_statements(s.body)):
-            s = replace(s, body=BulkReductions(s, ctx.state(number, s), tensors, refusal).body(s.body, False))
+            s = replace(s, body=BulkReductions(s, ctx.state(number, s), tensors, refusal).rewritten())
         out.append(s)
     return replace(program, body=tuple(out))
 
@@ -46,57 +44,31 @@ def _is_tile(s: Stmt) -> bool:
     return isinstance(s, TileOp) and s.op == "atomic" and isinstance(s.args.get("src"), Region) and s.args["kind"] in KINDS and bool(tile_shape(s.region("dst")))
 
 
-@dataclass
-class BulkReductions:
+class BulkReductions(UniformStatements):
     """``refusal``: why there are none in the whole program."""
 
-    launch: Launch
-    state: LaunchState
-    tensors: set[Buffer]
-    refusal: str
-    room: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        body = self.launch.body
-        self.divergence = Divergence(body, self.state.thread_vars)
-        self.safe = self.launch.attrs.get("safe_values", {})
+    def __init__(self, launch: Launch, state: LaunchState, tensors: set[Buffer], refusal: str) -> None:
+        super().__init__(launch, state)
+        self.tensors, self.refusal = tensors, refusal
+        body = launch.body
         shared = {x.buffer for x in walk_statements(body) if isinstance(x, Alloc) and x.buffer.is_shared() and x.buffer.view_of is None}
         sizes = [b.size_bytes() for b in shared]
-        self.room = 0 if None in sizes else self.state.target.shared_bytes - _SPARE - sum(b or 0 for b in sizes)
-        self.tied = set(_tied(body))
+        self.room = 0 if None in sizes else state.target.shared_bytes - _SPARE - sum(b or 0 for b in sizes)
+        self.tied = {*handed_on(body), *_operands(body)}
         self.otherwise = {b.storage() for s in walk_statements(body) for b in _used_otherwise(s)}
         self.meets = _meets_blocks(body)
 
-    def body(self, body: Body, divergent: bool) -> Body:
-        out: list[Stmt] = []
-        for s in body:
-            if isinstance(s, Parallel):
-                out.append(s)
-            elif _is_tile(s):
-                assert isinstance(s, TileOp)
-                out += self._tile(s, divergent)
-            else:
-                inner = divergent or self._divides(s)
-                out.append(map_children(s, lambda b, inner=inner: self.body(b, inner)))  # type: ignore[misc]
-        return tuple(out)
-
-    def _divides(self, s: Stmt) -> bool:
-        """Whether threads may run different parts of a statement's body."""
-        if isinstance(s, For):
-            return self.divergence.differs(s.start) or self.divergence.differs(s.extent)
-        return isinstance(s, (If, While)) and not isinstance(s, Role) and self.divergence.differs(s.cond)
-
-    def _tile(self, s: TileOp, divergent: bool) -> list[Stmt]:
+    def replacement(self, s: TileOp, rest: Body, threads: int, problem: str) -> list[Stmt] | None:
+        if not _is_tile(s) or s.region("dst").buffer.scope != GLOBAL:
+            return None
         src, dst = s.region("src"), s.region("dst")
-        if dst.buffer.scope != GLOBAL:
-            return [s]
         what = f"atomic {s.args['kind']} to {dst.buffer.name}"
         if s.args.get("use_tma") is not True:
             self.state.decide(s.span, what, "atomics by all threads", "use_tma=True is not given")
             return [s]
         staged = Buffer(self.state.passes.fresh(f"{src.buffer.name}_out"), tile_shape(dst), dst.dtype, SHARED_DYN, s.span) if self._is_staged(src, dst) else None
         shared = src if staged is None else whole(staged)
-        problem = self.refusal or ("only some threads run it" if divergent else "") or self._unfit(s, dst) or self._no_source(src, staged)
+        problem = self.refusal or problem or self._unfit(s, dst) or self._no_source(src, staged)
         tile = problem or bulk_tile(dst, shared, self.safe)
         if isinstance(tile, str):
             self.state.decide(s.span, what, "atomics by all threads", tile)
@@ -133,24 +105,13 @@ class BulkReductions:
             return f"{dst.buffer.name} is no parameter"
         if dst.buffer.storage() in self.otherwise:
             return f"the kernel uses {dst.buffer.name} otherwise too"
-        for e in dst.mins:
-            if self.divergence.differs(e):
-                return "its place depends on the thread"
-            if any(isinstance(x, Load) and x.buffer.scope == FRAGMENT for x in walk_expr(e)):
-                return "its place is read from a fragment"
-        return ""
+        return self.place_problem(dst.mins)
 
 
-def _tied(body: Body) -> Iterator[Buffer]:
-    """Tiles whose storage somebody else decides or knows."""
+def _operands(body: Body) -> Iterator[Buffer]:
     for s in walk_statements(body):
-        if isinstance(s, Alloc) and s.buffer.view_of is not None:
-            yield s.buffer.storage()
         if isinstance(s, TileOp) and s.op in MATRIX_OPS:
             yield from (v.buffer.storage() for v in s.args.values() if isinstance(v, Region))
-        for e in expressions(s):
-            yield from (load.buffer.storage() for x in walk_expr(e) if isinstance(x, Call) and x.op in ("address_of", "access_ptr", "device_function")
-                        for a in x.args for load in (walk_expr(a) if hasattr(a, "dtype") else ()) if isinstance(load, Load))
 
 
 def _used_otherwise(s: Stmt) -> list[Buffer]:

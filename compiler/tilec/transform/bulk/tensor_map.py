@@ -171,8 +171,10 @@ def _tile_problem(tensor: Region, tile: Region) -> str:
 
 
 def covers(tile: Region) -> bool:
-    """Whether the region is the whole buffer; of a ring of tiles, one whole tile."""
+    """Whether the region is the whole buffer; of a ring or a stack of tiles, one whole tile."""
     first = 1 if tile.buffer.attrs.get("ring") else 0
+    if tile.buffer.ndim > 2 and all(const_int(e) == 1 for e in tile.extents[:-2]):
+        first = tile.buffer.ndim - 2
     return all(const_int(m) == 0 for m in tile.mins[first:]) and [const_int(e) for e in tile.extents[first:]] == [
         const_int(e) for e in tile.buffer.shape[first:]]
 
