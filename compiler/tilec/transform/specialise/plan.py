@@ -150,7 +150,9 @@ def _single_copies(s: Launch, written: set[Buffer], uses: dict[Buffer, int], saf
         if not isinstance(x, TileOp) or x.op != "copy" or not isinstance(x.args.get("src"), Region):
             continue
         dst = x.region("dst").buffer
-        if not dst.is_shared() or not x.region("dst").is_whole() or dst.view_of is not None or writers.get(dst) != 1 or any(_reads(y, dst) for y in s.body[:i] if not isinstance(y, Alloc)):
+        if not dst.is_shared() or not x.region("dst").is_whole() or dst.view_of is not None or writers.get(dst) != 1:
+            continue
+        if any(_reads(y, dst) for y in s.body[:i] if not isinstance(y, Alloc)):
             continue
         is_read = any(_reads(y, dst) for y in s.body[i + 1:])
         if is_read and not _bulk_problem(x, written, safe, ctx) and not _is_viewed(s.body, dst) and not _reads_memory(x):
