@@ -413,3 +413,16 @@ def test_bits_of_narrow_floats_and_counts_of_bits():
     assert torch.equal(b, a.view(torch.int16)) and torch.equal(c, a.view(torch.bfloat16))
     assert d.tolist() == [bin(v & 0xFFFFFFFF).count("1") for v in n.tolist()]
     assert e.tolist() == [32 - (v & 0xFFFFFFFF).bit_length() for v in n.tolist()]
+
+
+def test_one_element_is_filled():
+    b = torch.zeros(1, dtype=torch.int32)
+    three_ways("B: T.Tensor((1,), 'int32')", """
+    with T.Kernel(1, threads=32) as _:
+        m = T.alloc_fragment((1,), 'int32')
+        s = T.alloc_shared((1,), 'int32')
+        T.fill(m, -7)
+        T.fill(s, 3)
+        B[0] = m[0] * 10 + s[0]
+    """, b)
+    assert b.tolist() == [-67]

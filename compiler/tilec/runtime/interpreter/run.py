@@ -264,7 +264,7 @@ class _Runner:
         box = [*(outer.shape if outer is not None else ()), *extents]
         active = torch.ones(box, dtype=torch.bool)
         if outer is not None:
-            active = active & outer.reshape(*outer.shape, *[1] * len(extents))
+            active = active & outer.reshape((*outer.shape, *[1] * len(extents)))
         lanes = state.enter_lanes(torch.arange(_product(box)).reshape(box), False)
         try:
             with self._jumps(*_JUMPS):
@@ -281,10 +281,10 @@ class _Runner:
             if var in own or (inner is None and (var.kind == "thread" or value.numel() > 1)):
                 del state.values[var]
             elif inner is not None and value.ndim:
-                state.values[var] = value.reshape(*value.shape, *[1] * inner)
+                state.values[var] = value.reshape((*value.shape, *[1] * inner))
         for var, taint in list(state.tainted_values.items()):
             if inner is not None and taint.mask.ndim:
-                mask = taint.mask.reshape(*taint.mask.shape, *[1] * inner)
+                mask = taint.mask.reshape((*taint.mask.shape, *[1] * inner))
                 state.tainted_values[var] = Taint(mask, taint.message, taint.span)
 
     def while_loop(self, s: While, mask: Any) -> None:

@@ -138,7 +138,7 @@ class State:
         assert lane is not None
         storage = self._spread_out(buffer)
         if flat.ndim > lane.ndim:
-            lane = lane.reshape(*lane.shape, *[1] * (flat.ndim - lane.ndim))
+            lane = lane.reshape((*lane.shape, *[1] * (flat.ndim - lane.ndim)))
         return lane * (storage.values.numel() // max(lane.numel(), 1)) + flat
 
     def _spread_out(self, buffer: Buffer) -> Storage:

@@ -64,7 +64,7 @@ def _part(tile: Tile, extents: list[int]) -> Tile:
 
 def _expanded(tile: Tile, extents: list[int]) -> Tile:
     def grow(x: torch.Tensor) -> torch.Tensor:
-        return x.reshape(*x.shape, *[1] * len(extents)).expand(*x.shape, *extents)
+        return x.reshape((*x.shape, *[1] * len(extents))).expand((*x.shape, *extents))
 
     return Tile(grow(tile.values), None if tile.taint is None else Taint(grow(tile.taint.mask), tile.taint.message, tile.taint.span), tile.by_lane)
 
