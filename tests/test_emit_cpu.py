@@ -547,6 +547,34 @@ for i in T.Parallel(4):
     assert torch.equal(b.view(torch.float32), torch.arange(4.0) - 1.5)
 
 
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "float4_e2m1fn"])
+def test_views_between_bytes_and_packed_elements(dtype):
+    f = one_block(f'A: T.Tensor((32,), "{dtype}"), B: T.Tensor((16,), "uint8"), C: T.Tensor((32,), "float32"), D: T.Tensor((16,), "uint8"), '
+                  f'E: T.Tensor((16,), "uint8")', f"""
+s = T.alloc_shared((32,), "{dtype}")
+T.copy(A, s)
+bytes_ = T.view(s, (16,), dtype="uint8")
+T.copy(bytes_, B)
+for i in T.Parallel(16):
+    bytes_[i] = T.cast(i * 17, "uint8")
+for i in T.Parallel(32):
+    C[i] = T.cast(s[i], "float32")
+    if i % 4 == 2:
+        s[i] = s[i - 1]
+T.copy(bytes_, D)
+whole = T.view(A, (16,), dtype="uint8")
+for i in T.Parallel(16):
+    E[i] = whole[15 - i]
+""")
+    a = torch.arange(16, dtype=torch.uint8) * 29 + 7
+    b, c, d, e = torch.zeros(16, dtype=torch.uint8), torch.zeros(32), torch.zeros(16, dtype=torch.uint8), torch.zeros(16, dtype=torch.uint8)
+    f(a.view(torch.int8), b, c, d, e)
+    assert torch.equal(b, a) and torch.equal(e, a.flip(0))
+    values = {"int4": [*range(8), *range(-8, 0)], "uint4": [*range(16)], "float4_e2m1fn": [0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6]}[dtype]
+    assert c.tolist() == [values[i // 2] for i in range(32)]  # the byte 17 * i is i twice
+    assert d.tolist() == [i * 17 - i % 2 for i in range(16)]
+
+
 # -- indices -------------------------------------------------------------------------------------------------------------------
 BACKWARDS = ["(15 - i) // 2", "(40 - i % 2) // 12", "(15 - i) // 4 * 2 + i % 2", "6 + (15 - T.max(i, 3)) // 2", "(-i) // 3 + 6", "i // -2 + 8", "(15 - i) % 4",
              "(i * -3 + 50) // 7", "(20 - (i + 4)) // 5", "(i - 15) // 2 + 8"]

@@ -32,7 +32,8 @@ def _cells(body: Body, views: list[Alloc]) -> dict[Buffer, Buffer]:
     for s in walk(body):
         bits = sizes.get(s.buffer, ()) if isinstance(s, Alloc) else ()
         if isinstance(s, Alloc) and len(bits) > 1 and (total := s.buffer.size_bytes()) is not None:
-            made[s.buffer] = replace(s.buffer, shape=(const(total * 8 // min(bits)),), dtype=f"uint{min(bits)}")
+            unit = max(min(bits), 8)
+            made[s.buffer] = replace(s.buffer, shape=(const(total * 8 // unit),), dtype=f"uint{unit}")
     return made
 
 
@@ -108,10 +109,8 @@ def _check(s: Alloc) -> None:
         raise LoweringError(f"Views with strides of their own ({s.buffer.name}) cannot be compiled yet; index {s.buffer.storage().name} instead.", s.span,
                             "unsupported")
     own, storage = s.buffer.dtype, s.buffer.storage().dtype
-    whole_bytes = all(t != "bool" and dtypes.bits(t) >= 8 for t in (own, storage))
-    if own != storage and not whole_bytes:
-        raise LoweringError(f"{s.buffer.name} views {storage} elements as {own}, a type without whole bytes; that runs on a GPU only "
-                            "(choose a CUDA target)", s.span, "cpu-view")
+    if own != storage and "bool" in (own, storage):
+        raise LoweringError(f"{s.buffer.name} views {storage} elements as {own}; that runs on a GPU only (choose a CUDA target)", s.span, "cpu-view")
 
 
 def _element(buffer: Buffer, flat: Expr, span: Span | None) -> Load:
