@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from emit_support import for_target, prim  # noqa: E402
-from three_ways import three_ways  # noqa: E402
+from three_ways import agree, three_ways  # noqa: E402
 
 VALUES = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
@@ -101,4 +101,37 @@ def test_whole_numbers_assemble(dtype, threads):
             C[i] = T.cast(s[i], 'float16') * 0.5
             B[i] = ~B[i]
     """), "sm_80")
+    made.cubin()
+
+
+def _int4_product(k, dtype="int4"):
+    return prim(f"A: T.Tensor((64, {k}), '{dtype}'), B: T.Tensor((32, {k}), '{dtype}'), C: T.Tensor((64, 32), 'int32')", f"""
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((64, {k}), '{dtype}')
+        b = T.alloc_shared((32, {k}), '{dtype}')
+        c = T.alloc_fragment((64, 32), 'int32')
+        T.clear(c)
+        T.copy(A, a)
+        T.copy(B, b)
+        T.gemm(a, b, c, transpose_B=True)
+        T.copy(c, C)
+    """)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+@pytest.mark.parametrize("k", [64, 192, 96])
+def test_products_of_four_bit_integers(dtype, k):
+    low, high = (-8, 8) if dtype == "int4" else (0, 16)
+    a, b = torch.randint(low, high, (64, k)), torch.randint(low, high, (32, k))
+    c = torch.zeros(64, 32, dtype=torch.int32)
+    pairs = [((x[:, 0::2] & 15) | ((x[:, 1::2] & 15) << 4)).to(torch.uint8) for x in (a, b)]
+    agree(_int4_product(k, dtype), *pairs, c, interpreter=False, threads=False)
+    assert torch.equal(c.long(), a @ b.T)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90a", "sm_100a"])
+def test_products_of_four_bit_integers_use_the_tensor_cores(target):
+    made = for_target(_int4_product(128), target)
+    assert "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32" in made.text("cuda")
+    assert "mma.sync" not in for_target(_int4_product(96), target).text("cuda")  # a part of an instruction: multiplied by the threads
     made.cubin()

@@ -15,6 +15,7 @@ _PAIRS = (
     ("float32", "float32", "float32"),
     ("float64", "float64", "float64"),
     *((a, b, "int32") for a in ("int8", "uint8") for b in ("int8", "uint8")),
+    *((a, b, "int32") for a in ("int4", "uint4") for b in ("int4", "uint4")),
     *((a, b, "float32") for a in ("float8_e4m3fn", "float8_e5m2") for b in ("float8_e4m3fn", "float8_e5m2")),
 )
 

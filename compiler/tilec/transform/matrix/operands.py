@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.buffer import LOCAL, Buffer
-from ...ir.build import binary, const, const_int, select
+from ...ir.build import binary, const, select
 from ...ir.expr import Expr, Load, Var
 from ...ir.stmt import For, Stmt, Store
 from ...records import dataclass
-from ..sizes import is_multiple
 from .contract import MatrixContext
 from .device import address_of, at, zero
 from .instruction import Mma
@@ -17,6 +16,7 @@ from .layouts import mma_operand
 from .mma_functions import ldmatrix
 from .partition import TILE_M, TILE_N, WarpGrid
 from .shape import MatrixShape
+from .whole_rows import moves_whole_rows
 
 
 @dataclass(frozen=True)
@@ -69,21 +69,7 @@ class OperandLoader:
         return self._ldmatrix(k, pair, 0, 4)
 
     def _allows_ldmatrix(self) -> bool:
-        """ldmatrix moves 16 aligned bytes of a row; its transposing form knows 16-bit elements only."""
-        bits, chunk = self.mma.bits, 128 // self.mma.bits
-        operand = self.shape.A if self.which == "A" else self.shape.B
-        buffer = operand.region.buffer
-        if bits > 32 or (bits != 16 and not self.shape.k_contiguous(self.which)) or self.shape.K % self.mma.k:
-            return False
-        row = const_int(buffer.shape[-1])
-        return (
-            buffer.is_shared()
-            and buffer.strides is None
-            and row is not None
-            and row % chunk == 0
-            and is_multiple(operand.region.mins[-1], chunk)
-            and (buffer.offset is None or is_multiple(buffer.offset, chunk))
-        )
+        return moves_whole_rows(self.which, self.shape, self.mma.bits, self.mma.k)
 
     def _by_ldmatrix(self, k: Any) -> tuple[Stmt, ...]:
         if self.which == "B" and self.mma.sparse:
@@ -102,7 +88,7 @@ class OperandLoader:
         """The ``i``-th of such loads."""
         a_side = self.which == "A"
         step = TILE_M if a_side else TILE_N * (matrices // 2)
-        tile_elements = matrices * 128 // self.mma.bits // 4  # elements a lane receives
+        tile_elements = matrices * 128 // max(self.mma.bits, 8) // 4  # elements a lane receives
         lane, chunk = self.warp.lane, 128 // self.mma.bits
         upper = (lane // 16) % 2 if matrices == 4 else const(0)
         middle = (lane // 8) % 2
@@ -155,4 +141,5 @@ def operand_registers(which: str, shape: MatrixShape, mma: Mma, grid: WarpGrid) 
         (shape.M // grid.m, TILE_M, mma.a_registers) if which == "A" else (shape.N // grid.n, TILE_N, mma.b_registers)
     )
     buffer = (shape.A if which == "A" else shape.B).region.buffer
-    return Buffer(f"{buffer.name}_registers", (const(outer // tile * each),), buffer.dtype, LOCAL, shape.op.span)
+    dtype = buffer.dtype if mma.bits >= 8 else "int8"  # 4-bit elements stay two a byte
+    return Buffer(f"{buffer.name}_registers", (const(outer // tile * each),), dtype, LOCAL, shape.op.span)
