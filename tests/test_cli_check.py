@@ -298,6 +298,34 @@ def test_instances_of_no_kernel_are_told_once(folder: Path, capsys) -> None:
     assert run(capsys, "--instance", "main(1)", "one.py")[2] == "tile-lsp: --instance: 'main(1)' does not reach a kernel of this file (kernels: one)\n"
 
 
+def test_names_that_the_file_does_not_have(folder: Path, capsys) -> None:
+    (folder / "one.py").write_text("BIG = 64\n" + GOOD.replace("def main", "def one"))
+    (folder / "two.py").write_text(_FACTORY)
+    assert run(capsys, "--instance", "two(M=BIGG)", ".")[::2] == (2, "tile-lsp: --instance: two.py: 'two(M=BIGG)': the file has no name BIGG; did you mean 'BIG'?\n")
+    assert run(capsys, "--instance", "two(M=max(BIG, len([x for x in range(3)])))", "two.py")[0] == 0
+
+
+@pytest.mark.parametrize(("comment", "said"), [("M=(4", "is not a call such as"), ("M=NOPE", "the file has no name NOPE"), ("N=3", "two has no parameter N; it has M")])
+def test_comments_that_are_no_instances(folder: Path, capsys, comment: str, said: str) -> None:
+    (folder / "two.py").write_text(_FACTORY.replace("def two", f"# tile-lsp: instance {comment}\ndef two"))
+    code, _, err = run(capsys, "two.py")
+    assert code == 2 and said in err and err.startswith("tile-lsp: two.py: the comment's instance ")
+
+
+_FACTORY = """import tilelang.language as T
+
+BIG = 64
+
+
+def two(M):
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float32")):
+        with T.Kernel(1, threads=32):
+            A[0] = 1.0
+    return main
+"""
+
+
 # -- what is found in folders and cannot be read ------------------------------------------------------------------------
 def test_pipes_and_sockets_are_no_files(folder: Path, capsys) -> None:
     (folder / "a.py").write_text("import helper\n" + BAD)

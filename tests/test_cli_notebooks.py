@@ -11,6 +11,7 @@ from cli_support import BAD, GOOD, IDLE, check
 
 from tile_lsp.cli.checking import notebook
 from tile_lsp.cli.checking.files import Unreadable
+from tile_lsp.cli.main import main
 
 HEAD, KERNEL = BAD.split("\n\n", 1)
 
@@ -98,3 +99,48 @@ def test_other_languages_and_broken_files(folder: Path, capsys) -> None:
             notebook.parse("julia.ipynb", text)
     (folder / "julia.ipynb").write_text("")
     assert check(capsys, "julia.ipynb")[0] == 0
+
+
+# -- a kernel of a notebook is lowered and run like one of a file --------------------------------------------------------
+ADD = """@tilelang.jit(out_idx=[-1])
+def add(N=256):
+    @T.prim_func
+    def kernel(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(N // 128, threads=128) as bx:
+            for i in T.Parallel(128):
+                B[bx * 128 + i] = A[bx * 128 + i] + 1
+    return kernel
+"""
+
+
+def _command(capsys, *arguments: str) -> tuple[int, str, str]:
+    code = main(list(arguments))
+    return (code, *capsys.readouterr())
+
+
+def test_lowering_a_cell(folder: Path, capsys) -> None:
+    write(folder / "a.ipynb", "import tilelang\nimport tilelang.language as T\n%matplotlib inline", ADD)
+    code, out, _ = _command(capsys, "lower", "a.ipynb::add", "--target", "sm_80")
+    assert code == 0 and "__global__" in out
+    write(folder / "b.ipynb", "import tilelang\nimport tilelang.language as T", ADD.replace("A[bx * 128 + i]", "T.nothing(A)"))
+    code, _, err = _command(capsys, "lower", "b.ipynb", "--target", "sm_80")
+    assert code == 2 and err.startswith("b.ipynb:cell 3:7:35: error TL101 ") and "tile-lsp: b.ipynb is not lowered because of 1 error." in err
+
+
+def test_explaining_a_cell(folder: Path, capsys) -> None:
+    gemm = (Path(__file__).parent.parent / "examples" / "gemm.py").read_text()
+    write(folder / "a.ipynb", "!nvidia-smi", gemm)
+    lines = [n for n, text in enumerate(gemm.splitlines(), 1) if "T.gemm(" in text]
+    code, out, _ = _command(capsys, "lower", "a.ipynb", "--target", "sm_90a", "--explain")
+    assert code == 0 and f"cell 3, line {lines[0]}: T.gemm: wgmma" in out
+
+
+def test_running_a_cell(folder: Path, capsys) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("tvm")
+    write(folder / "a.ipynb", "import tilelang\nimport tilelang.language as T\n%time", ADD, "def reference(A):\n    return A + 2")
+    code, out, err = _command(capsys, "run", "a.ipynb", "--target", "cpu", "--json", "--repeat", "0")
+    assert code == 1, err
+    assert "It is written by the statement at a.ipynb:cell 3:7:17." in json.loads(out)["error"]
+    write(folder / "a.ipynb", "import tilelang\nimport tilelang.language as T\n%time", ADD, "def reference(A):\n    return A + 1")
+    assert _command(capsys, "run", "a.ipynb", "--target", "cpu", "--json", "--repeat", "0")[0] == 0

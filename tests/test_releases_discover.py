@@ -68,14 +68,30 @@ def test_source_tree(tmp_path: Path) -> None:
         ("requirements-dev.txt", "tilelang==0.1.7.post3\n", "0.1.7.post3"),
         ("pyproject.toml", '[project]\nname = "x"\ndependencies = ["tilelang~=0.1.10", "torch"]\n', "0.1.15"),
         ("requirements.txt", "tilelang[extra] == 0.1.12\n", "0.1.12"),
+        ("requirements/base.txt", "tilelang==0.1.9\n", "0.1.9"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.10"\ntilelang = "~0.1.9"\n', "0.1.15"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntilelang = "0.1.9"\n', "0.1.9"),
+        ("pyproject.toml", '[tool.poetry.group.gpu.dependencies]\ntilelang = {version = "<0.1.11", optional = true}\n', "0.1.10"),
+        ("pyproject.toml", '[tool.pixi.pypi-dependencies]\n"tilelang" = "==0.1.8"\n', "0.1.8"),
+        ("pyproject.toml", '[dependency-groups]\ndev = ["tilelang==0.1.8"]\n', "0.1.8"),
+        ("setup.cfg", "[options]\ninstall_requires =\n    torch\n    tilelang==0.1.8\n", "0.1.8"),
+        ("setup.py", "from setuptools import setup\nsetup(install_requires=['tilelang==0.1.8'])\n", "0.1.8"),
     ],
 )
 def test_requirement(tmp_path: Path, name: str, text: str, version: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(text)
     found = discover.find(tmp_path, environ={})
     assert found is not None
     assert found.version == version
     assert found.path is None
+
+
+@pytest.mark.parametrize("text", ['[tool.uv.sources]\ntilelang = { git = "https://example.org" }\n', '[tool.poetry.dependencies]\ntilelang = "*"\n',
+                                  '[tool.other]\ntilelang = "0.1.8"\n'])
+def test_tables_that_say_no_version(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert discover.find(tmp_path, environ={}) is None
 
 
 def test_nothing(tmp_path: Path) -> None:

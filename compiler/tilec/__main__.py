@@ -4,6 +4,7 @@ from __future__ import annotations
 import runpy
 import sys
 from pathlib import Path
+from types import TracebackType
 
 
 def main() -> int:
@@ -21,8 +22,20 @@ def main() -> int:
     install()
     sys.argv = sys.argv[1:]
     sys.path[0] = str(Path(script).resolve().parent)
+    sys.excepthook = _told
     runpy.run_path(script, run_name="__main__")
     return 0
+
+
+def _told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """The script's own trace, without the frames that started it: as Python would print it."""
+    first = trace
+    while first is not None and first.tb_frame.f_code.co_filename in _STARTERS:
+        first = first.tb_next
+    sys.__excepthook__(kind, error.with_traceback(first), first)
+
+
+_STARTERS = (__file__, runpy.run_path.__code__.co_filename)
 
 
 def _run_module(name: str, argv: list[str]) -> int:

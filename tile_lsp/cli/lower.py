@@ -4,16 +4,19 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .main import EXIT_FAILED, EXIT_OK, UsageError
+
+if TYPE_CHECKING:
+    from .kernel_file import KernelFile
 
 
 def add_parser(subparsers) -> None:
     parser = subparsers.add_parser("lower", help="print what a kernel becomes: tile program, IR, CUDA, PTX, SASS",
                                    description="Print a kernel at one stage of its compilation.")
     parser.add_argument("file", metavar="FILE[::KERNEL]", nargs="?", help="the file, and the kernel if it has several")
-    parser.add_argument("--stage", default="cuda", help="tile, legalized, thread, host, device, cuda, ptx or sass (default: cuda; for the CPU: device)")
+    parser.add_argument("--stage", default="", help="tile, legalized, thread, host, device, cuda, ptx or sass (default: cuda; for the CPU: device)")
     parser.add_argument("--target", metavar="CHIP", default="", help="sm_80, sm_90a, sm_100a, cpu ... (default: the kernel's own, else one that fits)")
     parser.add_argument("--tilelang-version", metavar="VERSION", default="", help="the release whose API the kernel uses")
     parser.add_argument("--instance", metavar="CALL", default="", help="the arguments, 'matmul(1024, 1024, 1024, block_N=128)'")
@@ -30,11 +33,13 @@ def execute(args: argparse.Namespace) -> int:
     if not args.file:
         raise UsageError("lower: which file? tile-lsp lower FILE[::KERNEL]")
     from ..ide.lowering import Refused
+    from .kernel_file import read
 
+    file = read(args.file)
     try:
-        text = _lower(args)
+        text = _lower(args, file)
     except Refused as refused:
-        return _refuse(args, refused)
+        return _refuse(file, refused)
     if args.output:
         Path(args.output).write_text(text, encoding="utf-8")
     else:
@@ -42,14 +47,12 @@ def execute(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _lower(args: argparse.Namespace) -> str:
+def _lower(args: argparse.Namespace, file: KernelFile) -> str:
     from ..ide.lowering import compile_checked, find_program, stage_text
     from ..ide.preferences import Preferences
     from ..ide.targets import lowering_target
 
-    path, _, kernel = args.file.partition("::")
-    text = _read(Path(path))
-    found = find_program(path, text, kernel, args.instance)
+    found = find_program(file.path, file.text, file.kernel, args.instance)
     target = _target(args.target) if args.target else _target(lowering_target(found.program, Preferences()))
     if args.stage == "tile" and not args.diff_pass:
         from tilec.ir.printer import program_text
@@ -60,15 +63,14 @@ def _lower(args: argparse.Namespace) -> str:
     if observer is not None:
         return observer.text(found.program)
     if args.explain:
-        return _explained(artifact)
-    stage = "device" if target.kind == "cpu" and args.stage == "cuda" else args.stage
-    return stage_text(artifact, stage)
+        return _explained(artifact, file)
+    return stage_text(artifact, args.stage or ("device" if target.kind == "cpu" else "cuda"))
 
 
-def _explained(artifact: Any) -> str:
+def _explained(artifact: Any, file: KernelFile) -> str:
     """The compiler's decisions in the order of the source."""
     decisions = sorted(artifact.decisions(), key=lambda d: d.span.line if d.span is not None else 0)
-    lines = [str(d) for d in decisions] + [f"note: {n}" for n in artifact.notes] + _assembled(artifact)
+    lines = [f"{file.line(d.span.line)}: {d.text()}" if d.span is not None else d.text() for d in decisions] + [f"note: {n}" for n in artifact.notes] + _assembled(artifact)
     return "\n".join(lines) + "\n" if lines else f"nothing was to be chosen for {artifact.target.name}\n"
 
 
@@ -86,17 +88,17 @@ def _assembled(artifact: Any) -> list[str]:
     return [f"note: {r}" for r in artifact.remarks()] + spilled
 
 
-def _refuse(args: argparse.Namespace, refused: Exception) -> int:
+def _refuse(file: KernelFile, refused: Exception) -> int:
     """The checker's diagnostics as ``check`` shows them, or one paragraph."""
     from .formats.concise import line
 
     diagnostics = getattr(refused, "diagnostics", ())
     for diagnostic in diagnostics:
-        print(line(diagnostic), file=sys.stderr)
+        print(line(file.diagnostic(diagnostic)), file=sys.stderr)
     if diagnostics:
-        print(f"tile-lsp: {args.file} is not lowered because of {len(diagnostics)} error{'s' if len(diagnostics) > 1 else ''}.", file=sys.stderr)
+        print(f"tile-lsp: {file.path} is not lowered because of {len(diagnostics)} error{'s' if len(diagnostics) > 1 else ''}.", file=sys.stderr)
     else:
-        print(f"tile-lsp: {refused}", file=sys.stderr)
+        print(f"tile-lsp: {file.words(str(refused))}", file=sys.stderr)
     return EXIT_FAILED
 
 
@@ -155,11 +157,3 @@ def _version(text: str) -> str:
 
     return known_version(text) if text else ""
 
-
-def _read(path: Path) -> str:
-    from .checking.files import Unreadable, read_text
-
-    try:
-        return read_text(path)
-    except Unreadable as problem:
-        raise UsageError(str(problem)) from None

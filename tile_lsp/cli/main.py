@@ -38,7 +38,8 @@ class UsageError(Exception):
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
-    if "--debug" in arguments:
+    ours = _ours(arguments)
+    if "--debug" in arguments[:ours]:
         arguments.remove("--debug")
         debug = True
         os.environ[DEBUG_VARIABLE] = "1"  # for child processes too
@@ -60,11 +61,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_FAILED
 
 
+def _ours(arguments: list[str]) -> int:
+    """How many of the arguments are this program's: those of a script that ``exec`` runs are the script's."""
+    if "exec" not in arguments or any(not a.startswith("-") for a in arguments[:arguments.index("exec")]):
+        return len(arguments)
+    after = arguments.index("exec") + 1
+    return next((i for i in range(after, len(arguments)) if arguments[i] in ("-m", "--") or not arguments[i].startswith("-")), len(arguments))
+
+
 def _dispatch(arguments: list[str]) -> int:
     name = next((a for a in arguments if not a.startswith("-")), None)
     if name is not None and name not in COMMANDS:
         raise UsageError(_no_command(name))
     gc.disable()  # loading a command makes many objects and no garbage: collecting would take a fifth of the start
+    if name == "exec" and arguments[_ours(arguments):][:1] == ["-m"]:
+        arguments.insert(_ours(arguments), "--")  # it begins like an option and is none of ours
     parser = _parser(name if name in COMMANDS else None)
     gc.freeze()
     gc.set_threshold(400_000, 20, 20)  # a syntax tree is tens of thousands of objects and no garbage

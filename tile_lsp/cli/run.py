@@ -5,10 +5,12 @@ import argparse
 import asyncio
 import json
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .main import EXIT_FAILED, EXIT_FINDINGS, EXIT_OK, UsageError
+
+if TYPE_CHECKING:
+    from .kernel_file import KernelFile
 
 AGAINST = ("auto", "interpreter", "reference", "torch", "tilelang")
 
@@ -33,8 +35,11 @@ def add_parser(subparsers) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    request = _request(args)
-    reply = _supervised(request, args.timeout, quiet=args.json)
+    from .kernel_file import read
+
+    file = read(args.file)
+    request = _request(args, file)
+    reply = _in_cells(_supervised(request, args.timeout, quiet=args.json), file)
     details, ran = reply.pop("details", None), reply.pop("ran", True)
     from ..ide.execution import NAMES
 
@@ -51,16 +56,26 @@ def execute(args: argparse.Namespace) -> int:
     return EXIT_OK if reply["ok"] else EXIT_FINDINGS
 
 
-def _request(args: argparse.Namespace) -> dict[str, Any]:
-    from .lower import _read, _version
+def _in_cells(reply: Any, file: KernelFile) -> Any:
+    """The answer with the places that a notebook's reader knows."""
+    if file.book is None:
+        return reply
+    if isinstance(reply, dict):
+        return {k: _in_cells(v, file) for k, v in reply.items()}
+    if isinstance(reply, list):
+        return [_in_cells(v, file) for v in reply]
+    return file.words(reply) if isinstance(reply, str) else reply
 
-    path, _, kernel = args.file.partition("::")
+
+def _request(args: argparse.Namespace, file: KernelFile) -> dict[str, Any]:
+    from .lower import _version
+
     if args.timeout <= 0:
         raise UsageError("--timeout takes a number of seconds above 0")
     if args.warmup < 0 or args.repeat < 0:
         raise UsageError("--warmup and --repeat take numbers from 0")
     _check_target(args.target)
-    return {"kind": "run", "path": path, "text": _read(Path(path)), "kernel": kernel, "instance": args.instance, "target": args.target,
+    return {"kind": "run", "path": file.path, "text": file.text, "kernel": file.kernel, "instance": args.instance, "target": args.target,
             "tilelang_version": _version(args.tilelang_version), "against": args.against, "sizes": _sizes(args.size), "seed": args.seed,
             "warmup": args.warmup, "repeat": args.repeat, "details": True}
 

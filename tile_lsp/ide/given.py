@@ -8,7 +8,7 @@ from typing import Any
 
 def misfit(kernel: Any, instance: Any, program: Any = None) -> list[str]:
     """What is wrong with the arguments that the command line or a comment gives a kernel. ``program``: the kernel at that instance."""
-    wrong = _arguments(kernel, instance)
+    wrong = _arguments(kernel, instance) or _names(instance)
     if wrong or program is None:
         return wrong
     found = [*program.attrs.get("size_conflicts", ()), *program.attrs.get("misfits", ())]
@@ -34,6 +34,26 @@ def _arguments(kernel: Any, instance: Any) -> list[str]:
 
     _, error = bind_arguments(instance.function, instance.args, instance.kwargs)
     return [f"{instance.text!r}: {error.replace('()', '', 1)}"] if error else []
+
+
+def _names(instance: Any) -> list[str]:
+    """Names that the file does not have: their values would be unknown, and what depends on them unchecked."""
+    import builtins
+
+    from tilec.evaluate.names import suggestion
+    from tilec.evaluate.values import MISSING
+
+    scope = instance.function.scope.module()
+    try:
+        nodes = list(ast.walk(ast.parse(instance.text.strip(), mode="eval")))
+    except SyntaxError:  # it was not the user who wrote it
+        return []
+    bound = {"tensor", *(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)), *(n.arg for n in nodes if isinstance(n, ast.arg))}
+    used = [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    strange = [n for n in used if n not in bound and not hasattr(builtins, n) and scope.lookup(n) is MISSING]
+    if not strange or scope.is_open():
+        return []
+    return [f"{instance.text!r}: the file has no name {strange[0]}{suggestion(strange[0], scope)}"]
 
 
 def _constants(function: ast.AST) -> list[str]:

@@ -238,9 +238,19 @@ class _Reader:
         """A list of calls, or a table of kernels with their arguments: ``matmul = ["1024, 1024, 1024"]``."""
         value = self.values.get("instances", [])
         if not isinstance(value, dict):
-            return self.texts("instances")
+            return tuple(self.call(("instances",), text, text) for text in self.texts("instances"))
         found = []
         for kernel, arguments in value.items():
             for one in self.as_texts(("instances", kernel), arguments):
-                found.append(one if one.strip().startswith(f"{kernel}(") else f"{kernel}({one})")
+                found.append(self.call(("instances", kernel), one if one.strip().startswith(f"{kernel}(") else f"{kernel}({one})", one))
         return tuple(found)
+
+    def call(self, keys: tuple[str, ...], text: str, written: str) -> str:
+        """Whether its kernel exists shows only when files are read: they need not all have it."""
+        import ast
+
+        try:
+            ast.parse(text.strip(), mode="eval")
+        except SyntaxError as error:
+            raise self.error(keys, f"{self.name(keys)}: {written!r} gives no call such as matmul(1024, 1024, block_N=128): {error.msg}", written) from None
+        return text

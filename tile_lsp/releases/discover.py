@@ -16,6 +16,8 @@ from .versions import has_lower_bound, is_version, matches
 _REQUIREMENT = re.compile(
     r"^\s*['\"]?tilelang\s*(?:\[[^\]]*\])?\s*(?P<spec>(?:[=!<>~]=?=?)\s*[^;#'\"]+)?", re.IGNORECASE
 )
+_TABLE = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]")
+_ENTRY = re.compile(r"\s*['\"]?tilelang['\"]?\s*=\s*(?:\{.*?\bversion\s*=\s*)?['\"](?P<spec>[^'\"]*)['\"]", re.IGNORECASE)
 _MAX_DEPTH = 12  # folders looked at above a file
 _VENDORED = ("", "tilelang", "3rdparty/tilelang", "third_party/tilelang")
 
@@ -41,7 +43,7 @@ class InstalledTileLang:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """``tilelang`` in a requirements file or pyproject.toml: the version specifiers, "" without any."""
+    """``tilelang`` in a requirements file, pyproject.toml, setup.cfg or setup.py: the version specifiers, "" without any."""
 
     specifiers: str
     file: Path
@@ -217,11 +219,14 @@ def _tree_version(root: Path) -> str | None:
 # -- requirements -----------------------------------------------------------------------------------
 def _requirements_in(folder: Path) -> list[Requirement]:
     try:
-        names = sorted(e.name for e in os.scandir(folder) if e.name.startswith("requirements") and e.name.endswith(".txt"))
+        entries = sorted(e.name for e in os.scandir(folder))
+        inner = sorted(os.listdir(folder / "requirements")) if "requirements" in entries and os.path.isdir(folder / "requirements") else []
     except OSError:
         return []
+    named = [n for n in ("pyproject.toml", "setup.cfg", "setup.py") if n in entries]
+    lists = [n for n in entries if n.startswith("requirements") and n.endswith(".txt")] + [f"requirements/{n}" for n in inner if n.endswith(".txt")]
     found = []
-    for name in ("pyproject.toml", *names):
+    for name in (*named, *lists):
         specifiers = requirement(folder / name)
         if specifiers is not None:
             found.append(Requirement(specifiers, folder / name))
@@ -229,16 +234,32 @@ def _requirements_in(folder: Path) -> list[Requirement]:
 
 
 def requirement(file: Path) -> str | None:
-    """The version specifiers of ``tilelang`` in a requirements file or pyproject.toml; "" without any; None if
+    """The version specifiers of ``tilelang`` in a file of requirements, a pyproject.toml or a setup file; "" without any; None if
     absent."""
     text = _read(file)
     if "tilelang" not in text.lower():
         return None
-    candidates = re.findall(r"['\"]([^'\"\n]+)['\"]", text) if file.suffix == ".toml" else text.splitlines()
-    for candidate in candidates:
+    in_table = _in_table(text) if file.suffix == ".toml" else None
+    if in_table is not None:
+        return in_table
+    quoted = file.suffix in (".toml", ".py")
+    for candidate in re.findall(r"['\"]([^'\"\n]+)['\"]", text) if quoted else text.splitlines():
         match = _REQUIREMENT.match(candidate)
         if match and re.match(r"\s*tilelang\s*(\[|[=!<>~;#]|$)", candidate, re.IGNORECASE):
             return (match.group("spec") or "").replace(" ", "").strip()
+    return None
+
+
+def _in_table(text: str) -> str | None:
+    """Tools that write ``tilelang = "^0.1.9"`` in a table of dependencies (Poetry, Pixi); a version alone is that version."""
+    table = ""
+    for line in text.splitlines():
+        header = _TABLE.match(line)
+        table = header.group(1) if header else table
+        entry = _ENTRY.match(line) if table.endswith("dependencies") else None
+        if entry:
+            written = entry.group("spec").replace(" ", "")
+            return "" if written in ("", "*") else f"=={written}" if is_version(written) else written
     return None
 
 

@@ -43,7 +43,7 @@ class Child:
                 reply = await asyncio.wait_for(self._exchange(request, report), timeout)
             except (TimeoutError, asyncio.TimeoutError):
                 await self.end()
-                return {"error": f"it took longer than {timeout:.0f} s and was ended", "timed_out": True}
+                return {"error": f"it took longer than {timeout:g} s and was ended", "timed_out": True}
             except (ConnectionError, EOFError):
                 return {"error": f"the process that did it ended ({await self._how_it_ended()}); the next request starts a new one"}
             except ValueError:  # readline: the line is longer than the limit; json: no line of ours

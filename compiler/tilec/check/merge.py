@@ -71,10 +71,12 @@ def label(kernel: Any, failing: Sequence[Any], instances: Sequence[Any]) -> str:
 
 def arguments(kernel: Any, instance: Any) -> dict[str, str]:
     from ..evaluate.definitions import value_text
+    from ..evaluate.values import Instance
 
     names = list(kernel.parameters)
     given = list(instance.args)
-    if names and names[0] == "self" and len(given) < len(names):
+    if names and names[0] == "self":  # another receiver is another call, told whole
+        given = given[1:] if given and (isinstance(given[0], Instance) or len(given) == len(names)) else given
         names = names[1:]
     found = {n: value_text(v) for n, v in zip(names, given)}
     found.update({k: value_text(v) for k, v in instance.kwargs.items()})

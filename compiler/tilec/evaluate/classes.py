@@ -78,7 +78,7 @@ def all_fields(cls: Class) -> list[tuple[str, Any, bool]]:
 def instantiate_class(ev: Evaluator, cls: Class, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if cls.is_enum:
         return next((m for m in enum_members(ev, cls) if args and same(m.attributes["value"], args[0])), unknown("enum"))
-    instance = Instance(cls, {}, cls.opaque)
+    instance = Instance(cls, {}, cls.opaque, (args, kwargs))
     init = cls.lookup("__init__")
     if isinstance(init, Function):
         ev.call_function(init, [instance, *args], kwargs)

@@ -146,6 +146,18 @@ def _definition(found: _Candidate, top: ast.stmt, kind: str) -> KernelDefinition
 
 
 # -- how an instance is written --------------------------------------------------------------------------------------------
+def instance_text(definition: KernelDefinition, args: list[Any], kwargs: dict[str, Any]) -> str:
+    """The call of a kernel as it can be given to ``--instance``: a method's with its receiver, ``Op(128, 64).build(block=16)``."""
+    if args and isinstance(args[0], Instance) and definition.parameters[:1] == ["self"]:
+        return f"{value_text(args[0])}.{call_text(definition.name, args[1:], kwargs)}"
+    if args and isinstance(args[0], Class) and definition.parameters[:1] == ["cls"]:
+        return f"{args[0].name}.{call_text(definition.name, args[1:], kwargs)}"
+    owner = definition.outermost
+    if isinstance(owner, ast.ClassDef) and definition.qualname == f"{owner.name}.{definition.name}" and definition.parameters[:1] != ["self"]:
+        return call_text(definition.qualname, args, kwargs)
+    return call_text(definition.name, args, kwargs)
+
+
 def call_text(name: str, args: list[Any], kwargs: dict[str, Any]) -> str:
     """``matmul(1024, 1024, block_M=128)``."""
     parts = [value_text(a) for a in args] + [f"{k}={value_text(v)}" for k, v in kwargs.items()]
@@ -164,6 +176,8 @@ def value_text(value: Any) -> str:
         return f"({', '.join(map(value_text, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, list):
         return f"[{', '.join(map(value_text, value))}]"
+    if isinstance(value, Instance) and value.given is not None and not value.cls.is_dataclass:
+        return call_text(value.cls.name, *value.given)
     if isinstance(value, Instance):
         fields = ", ".join(f"{k}={value_text(v)}" for k, v in list(value.attributes.items())[:8])
         return f"{value.cls.name}({fields})"

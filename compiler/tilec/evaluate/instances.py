@@ -7,13 +7,13 @@ from typing import Any
 
 from ..source.span import Span
 from .blocks import statements_within
-from .definitions import KernelDefinition, KernelInstance, call_text
+from .definitions import KernelDefinition, KernelInstance, call_text, instance_text, value_text
 from .evaluator import BreakSignal, ContinueSignal, Evaluator, Raised, ReturnSignal, Stop
 from .functions import bind_arguments
 from .problem import Problem
 from .scope import Scope
 from .surroundings import Surroundings
-from .values import Function, HostTensor, Native, Partial, dtype_name, is_unknown, unknown
+from .values import Function, HostTensor, Instance, Native, Partial, dtype_name, is_unknown, unknown
 
 NOT_REACHED = " does not reach a kernel of this file (kernels: "
 MAX_CALL_INSTANCES = 12
@@ -72,26 +72,21 @@ class Recorder:
             return None
         if definition.function is None:
             definition.function = function
-        shown = args[1:] if self._is_method(function) else args
-        text = call_text(definition.name, shown, kwargs)
+        text = instance_text(definition, args, kwargs)
         for known in definition.instances:
-            if known.text == text and known.origin == self.origin and known.function.scope is function.scope and _same_functions(known.args, args):
+            if known.text == text and known.origin == self.origin and known.function.scope is function.scope and _same_arguments(known.args, args):
                 return known
         if self.origin == "call" and not self._fits(definition, function, args, kwargs, span):
             return None
         if self.origin == "call" and sum(i.origin == "call" and not i.failures for i in definition.instances) >= MAX_CALL_INSTANCES:
             return None
-        instance = KernelInstance(text, function, list(args), dict(kwargs), self.origin, span)
+        instance = KernelInstance(text, function, [_as_it_is(a) for a in args], dict(kwargs), self.origin, span)
         definition.instances.append(instance)
         return instance
 
     def owns(self, function: Function) -> bool:
         """Whether calling the function makes an instance of a kernel of this file."""
         return function.node in self.definitions
-
-    def _is_method(self, function: Function) -> bool:
-        names = [a.arg for a in function.node.args.args]
-        return bool(names) and names[0] == "self"
 
     def _fits(self, definition: KernelDefinition, function: Function, args: list[Any], kwargs: dict[str, Any], span: Span | None) -> bool:
         """Whether the call binds; a lazy factory's call that does not is a fault of the caller."""
@@ -122,9 +117,22 @@ class Recorder:
             self.problems.append(Problem("call-arity", fault, span, (("defined here", definition.name_span),)))
 
 
-def _same_functions(mine: list[Any], theirs: list[Any]) -> bool:
-    """Functions look alike in words (``<lambda>``)."""
-    return all(x is y or not isinstance(x, Function) or getattr(y, "node", None) is x.node for x, y in zip(mine, theirs))
+def _same_arguments(mine: list[Any], theirs: list[Any]) -> bool:
+    """Of two calls that read alike: functions do (``<lambda>``), and objects changed since they were made."""
+    return all(x is y or _is_same(x, y) for x, y in zip(mine, theirs))
+
+
+def _as_it_is(argument: Any) -> Any:
+    """An object with the attributes it has now: the program may change them before the kernel is traced."""
+    return replace(argument, attributes=dict(argument.attributes)) if isinstance(argument, Instance) else argument
+
+
+def _is_same(x: Any, y: Any) -> bool:
+    if isinstance(x, Function):
+        return getattr(y, "node", None) is x.node
+    if isinstance(x, Instance) and isinstance(y, Instance):
+        return x.attributes.keys() == y.attributes.keys() and all(value_text(v) == value_text(y.attributes[k]) for k, v in x.attributes.items())
+    return True
 
 
 def tensor_native() -> Native:
@@ -217,6 +225,7 @@ def complete(ev: Evaluator, definition: KernelDefinition) -> None:
         chosen = [i for i in definition.instances if i.origin in origins]
         if chosen:
             definition.instances = chosen
+            _add_configs(ev, definition)
             return
     calls = definition.instances
     known = [i for i in calls if i.is_known()]
@@ -256,12 +265,30 @@ def _add_configs(ev: Evaluator, definition: KernelDefinition) -> None:
         if not options:
             filled.append(instance if instance.function.configs is None else _left_open(definition, instance))
             continue
-        for config in options:
-            kwargs = {**config, **instance.kwargs}
-            taken = set(definition.parameters[:len(instance.args)])
-            kwargs = {k: v for k, v in kwargs.items() if k not in taken}
-            filled.append(KernelInstance(call_text(definition.name, instance.args, kwargs), instance.function, instance.args, kwargs, "autotune", instance.span))
-    definition.instances = filled
+        given = {*definition.parameters[:len(instance.args)], *instance.kwargs}
+        open_ = [{k: v for k, v in config.items() if k not in given} for config in options]
+        if not any(open_):
+            filled.append(instance)
+            continue
+        filled += [_configured(definition, instance, config) for config in open_]
+    definition.instances = list({(i.text, id(i.args)): i for i in filled}.values())
+
+
+def _configured(definition: KernelDefinition, instance: KernelInstance, config: dict[str, Any]) -> KernelInstance:
+    kwargs = {**instance.kwargs, **config}
+    if instance.origin == "call":
+        text = instance_text(definition, instance.args, kwargs)
+        return KernelInstance(text, instance.function, instance.args, kwargs, "autotune", instance.span)
+    return replace(instance, text=_more_arguments(instance.text, config), kwargs=kwargs)
+
+
+def _more_arguments(call: str, more: dict[str, Any]) -> str:
+    """The user's own words, with arguments added: ``matmul(N)`` becomes ``matmul(N, block_M=64)``."""
+    words = ", ".join(f"{k}={value_text(v)}" for k, v in more.items())
+    if not call.endswith(")"):
+        return f"{call}({words})"
+    start = call[:-1].rstrip().removesuffix(",")
+    return f"{start}{'' if start.endswith('(') else ', '}{words})"
 
 
 def _left_open(definition: KernelDefinition, instance: KernelInstance) -> KernelInstance:

@@ -37,6 +37,7 @@ class ModuleAnalysis:
     scope: Scope | None = None
     workspace: Workspace | None = None
     instance_errors: list[str] = field(default_factory=list)
+    directive_errors: list[str] = field(default_factory=list)
     api_calls: list[Any] = field(default_factory=list)  # of host code, with the forms of their arguments
 
     def kernel(self, name: str) -> KernelDefinition | None:
@@ -49,7 +50,7 @@ def analyse(source: SourceFile, *, instances: tuple[str, ...] = (), config_insta
     """Find a file's kernels and their instances. Never executes the file; never raises for what it contains.
 
     ``instances`` (from the command line) and ``config_instances`` are calls as text; those that reach no kernel of the
-    file are named in ``instance_errors``. ``read``: how imported files are read, see :class:`Workspace`.
+    file are named in ``instance_errors``, comments that do in ``directive_errors``. ``read``: how imported files are read, see :class:`Workspace`.
     """
     workspace = Workspace((*roots, *_package_roots(source.path)), read)
     analysis = ModuleAnalysis(source, workspace=workspace)
@@ -247,10 +248,13 @@ def _from_text(ev: Evaluator, analysis: ModuleAnalysis, recorder: Recorder, scop
     try:
         from_expression(ev, scope, recorder, text, origin)
     except InstanceError as error:
-        if origin != "config":
-            analysis.instance_errors.append(str(error))
+        wrong = str(error)
     except (Raised, ReturnSignal, BreakSignal, ContinueSignal):
-        analysis.instance_errors.append(f"{text!r} raises while the kernel is made")
+        wrong = f"{text!r} raises while the kernel is made"
+    else:
+        return
+    if origin != "config":  # which speaks of other files too
+        (analysis.directive_errors if origin == "directive" else analysis.instance_errors).append(wrong)
 
 
 def _below(recorder: Recorder, line: int) -> KernelDefinition | None:

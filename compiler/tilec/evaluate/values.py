@@ -139,11 +139,12 @@ class Class:
 
 @dataclass(eq=False, repr=False)
 class Instance:
-    """An object of a user's class."""
+    """An object of a user's class. ``given``: what its class was called with."""
 
     cls: Class
     attributes: dict[str, Any] = field(default_factory=dict)
     opaque: bool = False
+    given: tuple[list[Any], dict[str, Any]] | None = None
 
 
 @dataclass(eq=False, repr=False)

@@ -41,8 +41,17 @@ def expr_text(e: Any, level: int = 0) -> str:
     if isinstance(e, Load):
         return f"{e.buffer.name}[{', '.join(map(expr_text, e.indices))}]"
     if isinstance(e, Call):
-        return f"T.{e.op}({', '.join(_value_text(a) for a in e.args)})"
+        return _call_text(e)
     return str(e)
+
+
+def _call_text(e: Call) -> str:
+    """Functions with a text of their own and tensor maps go by their names."""
+    attrs = e.attrs or {}
+    if e.op == "tensor_map" and "map" in attrs:
+        return str(attrs["map"].name)
+    name = str(attrs["name"]) if e.op == "device_function" and "name" in attrs else f"T.{e.op}"
+    return f"{name}({', '.join(_value_text(a) for a in e.args)})"
 
 
 def _const_text(e: Const) -> str:

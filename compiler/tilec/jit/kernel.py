@@ -101,7 +101,8 @@ class JITKernel:
 
         if len(args) != len(self._inputs):
             names = ", ".join(self.program.params[i].name for i in self._inputs)
-            raise ArgumentError(f"{self.program.name} takes {len(self._inputs)} arguments ({names}); {len(args)} were given. Its outputs "
+            count = f"{len(self._inputs)} argument{'s' if len(self._inputs) != 1 else ''}"
+            raise ArgumentError(f"{self.program.name} takes {count} ({names}); {len(args)} {'was' if len(args) == 1 else 'were'} given. Its outputs "
                                 f"({', '.join(self.program.params[i].name for i in self._outputs)}) are made by the call")
         arguments: list[Any] = [None] * len(self.program.params)
         for i, a in zip(self._inputs, args):

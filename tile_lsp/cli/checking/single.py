@@ -88,6 +88,7 @@ def _check(source: SourceFile, plan: Plan, read: Any) -> FileResult:
     result.kernels = len(analysis.kernels)
     result.instances = sum(len(k.instances) for k in analysis.kernels)
     result.instance_errors = list(analysis.instance_errors)
+    result.wrong_directives = list(analysis.directive_errors)
     told = {"command": result.wrong_instances, "directive": result.wrong_directives}
     gaps: dict[str, list[str | None]] = {k.qualname: [] for k in analysis.kernels}
 
