@@ -13,7 +13,7 @@ pytest.importorskip("tvm")
 
 ROOT = Path(__file__).resolve().parent.parent
 FIELDS = ["kernel", "instance", "target", "device", "ok", "against", "max_abs_err", "max_rel_err", "rtol", "atol", "latency_ms", "tflops", "gbps", "smem_bytes",
-          "registers", "error"]
+          "registers", "error", "mean_abs_err", "roofline", "occupancy"]
 KERNEL = '''import tilelang
 import tilelang.language as T
 

@@ -138,7 +138,7 @@ def test_configuration_objects_and_helpers_are_read_from_the_running_program():
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (lambda a, b: (a,), r"main takes 2 arguments \(A, B\); 1 were given"),
+    (lambda a, b: (a,), r"main takes 2 arguments \(A, B\); 1 was given"),
     (lambda a, b: (a, b.float()), r"main\.B\.dtype is expected to be float16, but it is float32"),
     (lambda a, b: (a[:, :40], b), r"main\.A\.shape\[1\] is expected to equal 48, but it is 40"),
     (lambda a, b: (a, b.T.contiguous().T), r"main\.B\.strides\[1\] is expected to equal 1.*must be contiguous"),

@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("check", "report faults in TileLang kernels without running them"),
     "lower": ("lower", "print what a kernel becomes: tile program, IR, CUDA, PTX, SASS"),
     "run": ("run", "compile and run a kernel, compare the result, measure the time"),
+    "bench": ("bench", "measure kernels at all their instances, beside their reference"),
     "exec": ("exec_script", "run a script that imports tilelang on this compiler"),
     "rule": ("rule", "explain a rule"),
     "api": ("api", "tell what changed between two TileLang releases"),

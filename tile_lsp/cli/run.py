@@ -39,7 +39,7 @@ def execute(args: argparse.Namespace) -> int:
 
     file = read(args.file)
     request = _request(args, file)
-    reply = _in_cells(_supervised(request, args.timeout, quiet=args.json), file)
+    reply = in_cells(_supervised(request, args.timeout, quiet=args.json), file)
     details, ran = reply.pop("details", None), reply.pop("ran", True)
     from ..ide.execution import NAMES
 
@@ -56,14 +56,14 @@ def execute(args: argparse.Namespace) -> int:
     return EXIT_OK if reply["ok"] else EXIT_FINDINGS
 
 
-def _in_cells(reply: Any, file: KernelFile) -> Any:
+def in_cells(reply: Any, file: KernelFile) -> Any:
     """The answer with the places that a notebook's reader knows."""
     if file.book is None:
         return reply
     if isinstance(reply, dict):
-        return {k: _in_cells(v, file) for k, v in reply.items()}
+        return {k: in_cells(v, file) for k, v in reply.items()}
     if isinstance(reply, list):
-        return [_in_cells(v, file) for v in reply]
+        return [in_cells(v, file) for v in reply]
     return file.words(reply) if isinstance(reply, str) else reply
 
 

@@ -37,7 +37,8 @@ def _table(r: dict[str, Any]) -> Table:
     table.add_row("result", verdict + Text(f" against {_article(r['against'])}", style=""))
     table.add_row("target", f"{r['target']} ({r['device']})" if r.get("device") else str(r["target"]))
     if r.get("max_abs_err") is not None:
-        table.add_row("max error", f"{r['max_abs_err']:.3g} absolute, {_number(r.get('max_rel_err'))} relative")
+        mean = f", {r['mean_abs_err']:.3g} on average" if r.get("mean_abs_err") is not None else ""
+        table.add_row("max error", f"{r['max_abs_err']:.3g} absolute, {_number(r.get('max_rel_err'))} relative{mean}")
     if r.get("rtol") is not None:
         table.add_row("allowed", f"{r['atol']:.3g} + {r['rtol']:.3g} × expected" if r["rtol"] or r["atol"] else "none: the values must be equal")
     latency = r.get("latency_ms")
@@ -45,10 +46,12 @@ def _table(r: dict[str, Any]) -> Table:
         table.add_row("latency", f"{_time(latency['median'])} median, {_time(latency['p20'])} to {_time(latency['p80'])} (20 to 80 %)")
     rates = [f"{r['tflops']:.3g} TFLOP/s"] if r.get("tflops") else []
     rates += [f"{r['gbps']:.3g} GB/s"] if r.get("gbps") else []
+    rates += [f"{r['roofline'] * 100:.0f} % of the roofline"] if r.get("roofline") else []
     if rates:
         table.add_row("rate", ", ".join(rates))
     resources = [f"{r['registers']} registers a thread"] if r.get("registers") else []
     resources += [f"{r['smem_bytes']} bytes of shared memory a block"] if r.get("smem_bytes") is not None else []
+    resources += [f"blocks take {r['occupancy'] * 100:.0f} % of a multiprocessor's threads"] if r.get("occupancy") else []
     if resources:
         table.add_row("resources", ", ".join(resources))
     return table

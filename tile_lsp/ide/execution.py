@@ -15,7 +15,7 @@ from .lowering import Found, Refused, compile_checked, find_program
 from .tilelang_oracle import Oracle, Unavailable
 
 NAMES = ("kernel", "instance", "target", "device", "ok", "against", "max_abs_err", "max_rel_err", "rtol", "atol", "latency_ms", "tflops", "gbps", "smem_bytes",
-         "registers", "error")  # the JSON of a run
+         "registers", "error", "mean_abs_err", "roofline", "occupancy")  # the JSON of a run
 
 
 def answer(request: dict[str, Any], report: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _run(request: dict[str, Any], reply: dict[str, Any], report: Callable[[str],
     if wanted in _AUTOMATIC and target.kind == "cuda" and not gpu.available():  # there is a GPU, but this torch cannot use it
         return _run({**request, "target": "cpu"}, reply, report)
     oracle = _oracle(found, request)
-    given = {k: request[k] for k in ("against", "sizes", "seed", "warmup", "repeat") if request.get(k) is not None}
+    given = {k: request[k] for k in ("against", "sizes", "seed", "warmup", "repeat", "time_reference") if request.get(k) is not None}
     try:
         result = execute.run(artifact, execute.Options(**given, oracle=oracle), _user_code(found, request), report)
     except Unavailable as error:
@@ -102,7 +102,7 @@ def _run(request: dict[str, Any], reply: dict[str, Any], report: Callable[[str],
     if artifact.remarks():
         data["remarks"] = artifact.remarks()
     if oracle is not None and oracle.median_ms is not None:
-        data["against"] = f"TileLang {oracle.version} ({oracle.median_ms:.3g} ms)"
+        data["against"], data["against_ms"] = f"TileLang {oracle.version} ({oracle.median_ms:.3g} ms)", oracle.median_ms
     return {**data, "details": result.details()}
 
 

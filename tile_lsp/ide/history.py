@@ -16,7 +16,8 @@ VERSION = 1
 MOST_RUNS = 50  # of one kernel at one instance on one target
 MOST_KEYS = 200  # of one file
 MOST_FILES = 500
-_KEPT = ("kernel", "instance", "target", "device", "ok", "against", "max_abs_err", "max_rel_err", "latency_ms", "tflops", "gbps", "registers", "smem_bytes", "error")
+_KEPT = ("kernel", "instance", "target", "device", "ok", "against", "max_abs_err", "max_rel_err", "latency_ms", "tflops", "gbps", "registers", "smem_bytes", "error",
+         "roofline", "occupancy")
 
 
 def folder() -> Path:

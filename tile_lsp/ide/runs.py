@@ -22,7 +22,7 @@ class RunResult:
 
     def title(self, document: Document) -> str:
         """``✓ max err 4.9e-4 · 0.195 ms · cpu``; says so when the text has been edited since."""
-        return summary(self.data) + change_text(self.change) + ("" if document.key == self.document_key else " · edited since")
+        return summary(self.data) + change_text(self.change if self.data.get("ok") else None) + ("" if document.key == self.document_key else " · edited since")
 
 
 def summary(data: dict[str, Any]) -> str:
@@ -40,6 +40,8 @@ def summary(data: dict[str, Any]) -> str:
         words.append(_rate(float(data["tflops"])))
     elif data.get("gbps"):
         words.append(f"{_short(float(data['gbps']))} GB/s")
+    if data.get("roofline"):
+        words.append(f"{data['roofline'] * 100:.0f} % of the roofline")
     words.append(str(data.get("device") if str(data.get("target")) != "cpu" and data.get("device") else data.get("target") or "?"))
     return ("✓ " if data.get("ok") else "✗ ") + " · ".join(words)
 
@@ -68,7 +70,8 @@ def message(kernel: str, data: dict[str, Any]) -> str:
 def details(data: dict[str, Any]) -> str:
     """Everything that is known of a run, as text."""
     lines = [summary(data), ""]
-    for key in ("kernel", "instance", "target", "device", "against", "max_abs_err", "max_rel_err", "rtol", "atol", "tflops", "gbps", "smem_bytes", "registers"):
+    for key in ("kernel", "instance", "target", "device", "against", "max_abs_err", "max_rel_err", "rtol", "atol", "tflops", "gbps", "smem_bytes", "registers",
+                "mean_abs_err", "roofline", "occupancy"):
         if data.get(key) is not None:
             lines.append(f"{key.replace('_', ' ')}: {data[key]}")
     latency = data.get("latency_ms") or {}

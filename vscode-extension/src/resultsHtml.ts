@@ -16,6 +16,8 @@ export interface Result {
   gbps?: number | null;
   registers?: number | null;
   smem_bytes?: number | null;
+  roofline?: number | null;
+  occupancy?: number | null;
   error?: string | null;
 }
 
@@ -55,9 +57,11 @@ function facts(r: Result): string {
   if (r.latency_ms?.median !== undefined) rows.push(['latency', `${number(r.latency_ms.median)} ms`]);
   if (r.tflops) rows.push(['rate', r.tflops < 1 ? `${number(r.tflops * 1000)} GFLOP/s` : `${number(r.tflops)} TFLOP/s`]);
   if (r.gbps) rows.push(['memory', `${number(r.gbps)} GB/s`]);
+  if (r.roofline) rows.push(['of the roofline', `${(r.roofline * 100).toFixed(0)} %`]);
   if (r.max_abs_err !== null && r.max_abs_err !== undefined) rows.push(['max error', `${r.max_abs_err === 0 ? '0' : r.max_abs_err.toExponential(1)} against ${r.against ?? '?'}`]);
   if (r.registers) rows.push(['registers', String(r.registers)]);
   if (r.smem_bytes) rows.push(['shared memory', `${r.smem_bytes} bytes`]);
+  if (r.occupancy) rows.push(['threads kept', `${(r.occupancy * 100).toFixed(0)} %`]);
   rows.push(['on', r.target === 'cpu' ? `cpu (${r.device ?? ''})` : r.device ?? r.target ?? '?']);
   return `<dl>${rows.map(([name, value]) => `<dt>${escape(name)}</dt><dd>${escape(value)}</dd>`).join('')}</dl>`;
 }

@@ -44,6 +44,22 @@ class Driver:
             values.append(value.value)
         return values[0], values[1]
 
+    def attributes(self, *numbers: int) -> list[int]:
+        """Properties of the first device; 0 where the driver does not tell one."""
+        device, found = self._first_device(), []
+        for number in numbers:
+            value = ctypes.c_int()
+            found.append(value.value if self._library.cuDeviceGetAttribute(ctypes.byref(value), number, device) == 0 else 0)
+        return found
+
+    def resident_blocks(self, function: ctypes.c_void_p, threads: int, shared_bytes: int) -> int | None:
+        """How many blocks of a kernel a multiprocessor holds at once; None where the driver does not tell."""
+        count = ctypes.c_int()
+        ask = getattr(self._library, "cuOccupancyMaxActiveBlocksPerMultiprocessor", None)
+        if ask is None or ask(ctypes.byref(count), function, ctypes.c_int(threads), ctypes.c_size_t(shared_bytes)) != 0:
+            return None
+        return count.value
+
     def hold_context(self) -> None:
         """Make the first device's primary context, which the process then shares."""
         context = ctypes.c_void_p()

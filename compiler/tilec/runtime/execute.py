@@ -27,7 +27,7 @@ from .oracle import interpret_arguments
 from .reference import ReferenceFault, UserFunctions, call_reference, user_inputs
 from .usermodule import UserModule, execute_file
 
-AGAINST = ("auto", "interpreter", "reference", "torch", "tilelang")
+AGAINST = ("auto", "interpreter", "reference", "torch", "tilelang", "none")
 DIAGNOSIS_SECONDS = 20.0  # for the interpreter after a mismatch with a reference
 
 
@@ -47,6 +47,7 @@ class Options:
     warmup: int = 5
     repeat: int = 50
     interpreter_seconds: float = 60.0
+    time_reference: bool = False  # measure the reference function too
     oracle: Callable[[list[Any], list[int]], list[Any]] | None = None  # of ``against="tilelang"``: all arguments, which are outputs -> the outputs
 
 
@@ -77,6 +78,10 @@ class RunResult:
     smem_bytes: int | None = None
     registers: int | None = None
     error: str | None = None
+    mean_abs_err: float | None = None
+    roofline: float | None = None  # share of what the GPU could do
+    occupancy: float | None = None  # share of a multiprocessor's threads
+    against_ms: float | None = None  # the median of what it was compared with, where that was measured
     mismatch: Mismatch | None = None
     faults: list[Fault] = field(default_factory=list)
 
@@ -85,7 +90,7 @@ class RunResult:
         names = ("kernel", "instance", "target", "device", "ok", "against", "max_abs_err", "max_rel_err", "rtol", "atol")
         data = {n: _finite(getattr(self, n)) for n in names}
         data["latency_ms"] = self.latency.to_json() if self.latency is not None else None
-        data.update({n: getattr(self, n) for n in ("tflops", "gbps", "smem_bytes", "registers", "error")})
+        data.update({n: _finite(getattr(self, n)) for n in ("tflops", "gbps", "smem_bytes", "registers", "error", "mean_abs_err", "roofline", "occupancy", "against_ms")})
         return data
 
     def details(self) -> dict[str, Any]:
@@ -150,20 +155,27 @@ class _Run:
         self.report("compiling")
         kernel = self._kernel()
         result = RunResult(self.program.name, self.program.instance, self.target.name, self._device())
-        self._resources(result)
+        self._resources(result, kernel)
         self.report("running")
         actual = self._outputs(self._call(kernel, values))
-        self.report(f"comparing with the {against}")
-        self._judge(result, against, values, actual)
+        if against == "none":
+            result.ok = True
+        else:
+            self.report(f"comparing with the {against}")
+            self._judge(result, against, values, actual)
         self.report("measuring")
         result.latency = self._measure(kernel, values)
-        self._rates(result, values)
+        if self.options.time_reference and against == "reference":
+            result.against_ms = self._measure_reference(values)
+        self._rates(result, values, kernel)
         return result
 
     # -- preparation -------------------------------------------------------------------------------------------------
     def _against(self) -> str:
         has = self.user is not None and bool(self.user.functions.reference)
         wanted = self.options.against
+        if wanted == "none":
+            return wanted
         if wanted == "tilelang":
             if self.options.oracle is None:
                 raise CannotRun("there is no TileLang to compare with")
@@ -204,13 +216,14 @@ class _Run:
     def _device(self) -> str:
         return torch.cuda.get_device_name() if self.on_gpu else _cpu_name()
 
-    def _resources(self, result: RunResult) -> None:
+    def _resources(self, result: RunResult, kernel: Any) -> None:
         if not self.on_gpu:
             return
         compiled = self.artifact.cubin().resources.values()
         result.registers = max((r.registers for r in compiled), default=None)
         static = max((r.shared_bytes for r in compiled), default=0)
         result.smem_bytes = static + max((k.shared_bytes for k in self.artifact.cuda().kernels), default=0)
+        result.occupancy = kernel.occupancy()
 
     # -- running -------------------------------------------------------------------------------------------------------
     def _call(self, kernel: Callable[..., Any], values: list[Any]) -> list[Any]:
@@ -344,7 +357,22 @@ class _Run:
             return timing.measure_cuda(kernel.prepared(*arguments), self.options.warmup, self.options.repeat)
         return timing.measure_cpu(lambda: kernel(*arguments), self.options.warmup, self.options.repeat)
 
-    def _rates(self, result: RunResult, values: list[Any]) -> None:
+    def _measure_reference(self, values: list[Any]) -> float | None:
+        """Milliseconds of the reference function where the kernel ran; None if it does not work there."""
+        user, module = self.user, self.module
+        assert user is not None and module is not None
+        arguments = self._fresh(values)
+
+        def call() -> Any:
+            return call_reference(module, user.functions.reference, self.program, self.roles, user.instance, arguments)
+
+        measure = timing.measure_cuda if self.on_gpu else timing.measure_cpu
+        try:
+            return measure(call, min(self.options.warmup, 3), max(self.options.repeat, 1)).median
+        except (ReferenceFault, torch.OutOfMemoryError):
+            return None
+
+    def _rates(self, result: RunResult, values: list[Any], kernel: Any) -> None:
         if result.latency is None or result.latency.median <= 0:
             return
         known = extents_of(self.program, {})
@@ -358,9 +386,12 @@ class _Run:
         result.tflops = operations / seconds / 1e12 if operations else None
         updated = {b for b in self.roles.outputs if b in self.roles.read or b in self.roles.accumulated}
         try:
-            result.gbps = parameter_bytes(self.program, known, updated) / seconds / 1e9
+            moved = parameter_bytes(self.program, known, updated)
         except (KeyError, ValueError):
-            result.gbps = None
+            return
+        result.gbps = moved / seconds / 1e9
+        if self.on_gpu:
+            result.roofline = kernel.roofline(operations, moved, seconds)
 
 
 @dataclass
@@ -372,6 +403,7 @@ class _Interpreted:
 def _summarise(result: RunResult, compared: list[Comparison]) -> None:
     worst = max(compared, key=lambda c: c.max_abs)
     result.max_abs_err, result.max_rel_err = worst.max_abs, max(c.max_rel for c in compared)
+    result.mean_abs_err = max(c.mean_abs for c in compared)
     result.rtol, result.atol = worst.rtol, worst.atol
 
 

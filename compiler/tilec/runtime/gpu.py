@@ -96,6 +96,18 @@ class GpuKernel:
         attempt = self.checked(arguments).attempt
         return lambda: attempt(arguments)
 
+    def occupancy(self) -> float | None:
+        """The share of a multiprocessor's threads that blocks of the kernel take."""
+        from .roofline import occupancy
+
+        return occupancy(self._driver, self._loaded())
+
+    def roofline(self, operations: float, moved: float, seconds: float) -> float | None:
+        """The share of what the GPU could do, see :mod:`.roofline`."""
+        from .roofline import share
+
+        return share(self._artifact.program, local_target(), self._driver, operations, moved, seconds)
+
     def checked(self, arguments: Sequence[Any], made: Collection[int] = (), returned: Sequence[int] = (), odd: Mapping[int, int] | None = None) -> Checked:
         """Check the arguments. Raises ArgumentError.
 
