@@ -7,9 +7,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tile_lsp.ide.lowering import find_program  # noqa: E402
-from tilec.runtime.roofline import fastest, occupancy, share  # noqa: E402
-from tilec.target import chips  # noqa: E402
+from tilec.runtime.roofline import fastest, occupancy, share
+from tilec.target import chips
+
+from tile_lsp.ide.lowering import find_program
 
 H200 = {13: 1_980_000, 16: 132, 36: 3_201_000, 37: 6144, 39: 2048}
 GEMM = '''import tilelang.language as T

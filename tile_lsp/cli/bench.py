@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from .main import EXIT_FAILED, EXIT_FINDINGS, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
+    from tilec.evaluate.definitions import KernelDefinition
+
     from .kernel_file import KernelFile
 
 AGAINST = ("auto", "none", "interpreter", "reference", "torch", "tilelang")
@@ -63,28 +65,39 @@ def _requests(args: argparse.Namespace) -> Iterator[tuple[dict[str, Any], Kernel
     version = _version(args.tilelang_version)
     for argument in args.files:
         file = read(argument)
-        for kernel, instance in _instances(file, tuple(args.instance)):
-            request = {"kind": "run", "path": file.path, "text": file.text, "kernel": kernel, "instance": instance, "target": args.target, "seed": args.seed,
-                       "tilelang_version": version, "against": args.against, "warmup": args.warmup, "repeat": args.repeat, "time_reference": True, "details": True}
-            yield request, file
+        for kernel in _kernels(file, tuple(args.instance)):
+            against = args.against if args.against != "auto" else "reference" if _has_reference(file, kernel) else "none"
+            for instance in kernel.instances:
+                if args.instance and instance.origin != "command":
+                    continue
+                yield {"kind": "run", "path": file.path, "text": file.text, "kernel": kernel.qualname, "instance": instance.text, "target": args.target,
+                       "seed": args.seed, "tilelang_version": version, "against": against, "warmup": args.warmup, "repeat": args.repeat,
+                       "time_reference": True, "details": True}, file
 
 
-def _instances(file: KernelFile, given: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Kernels with the texts of their instances, as ``check`` has them."""
+def _kernels(file: KernelFile, given: tuple[str, ...]) -> list[KernelDefinition]:
+    """With their instances, as ``check`` has them."""
     from tilec.evaluate import analyse
     from tilec.source.file import SourceFile
 
     analysis = analyse(SourceFile(file.path, file.text), instances=given)
     if analysis.instance_errors:
         raise UsageError(f"--instance: {analysis.instance_errors[0]}")
-    kernels = [analysis.kernel(file.kernel)] if file.kernel else analysis.kernels
-    if not kernels or kernels == [None]:
+    found = [k for k in analysis.kernels if not file.kernel or file.kernel in (k.name, k.qualname)]
+    if not found:
         names = ", ".join(k.qualname for k in analysis.kernels)
-        raise UsageError(f"{file.path} has no kernel {file.kernel!r}; its kernels: {names}" if file.kernel and names else f"{file.path} has no TileLang kernel")
-    for kernel in kernels:
-        for instance in kernel.instances:
-            if not given or instance.origin == "command":
-                yield kernel.qualname, instance.text
+        raise UsageError(f"{file.path} has no kernel {file.kernel!r}; its kernels: {names}" if names else f"{file.path} has no TileLang kernel")
+    return found
+
+
+def _has_reference(file: KernelFile, kernel: KernelDefinition) -> bool:
+    from tilec.runtime.reference import ReferenceFault, find_functions
+    from tilec.source.file import SourceFile
+
+    try:
+        return bool(find_functions(SourceFile(file.path, file.text), [kernel.name, kernel.qualname.split(".")[0]], kernel.first_line).reference)
+    except ReferenceFault:
+        return True  # the run says what is wrong with it
 
 
 async def _measured(requests: list[tuple[dict[str, Any], KernelFile]], timeout: float, quiet: bool) -> list[dict[str, Any]]:
@@ -97,28 +110,11 @@ async def _measured(requests: list[tuple[dict[str, Any], KernelFile]], timeout: 
         for number, (request, file) in enumerate(requests, 1):
             if not quiet:
                 print(f"{number} of {len(requests)}: {request['instance']}", file=sys.stderr)
-            asked = dict(request)
-            if asked["against"] == "auto":
-                asked["against"] = "reference" if _has_reference(file, request["kernel"]) else "none"
-            reply = in_cells(await child.request(asked, timeout), file)
+            reply = in_cells(await child.request(request, timeout), file)
             results.append(_row(request, reply))
     finally:
         await child.end()
     return results
-
-
-def _has_reference(file: KernelFile, kernel: str) -> bool:
-    from tilec.evaluate import analyse
-    from tilec.runtime.reference import ReferenceFault, find_functions
-    from tilec.source.file import SourceFile
-
-    source = SourceFile(file.path, file.text)
-    definition = analyse(source).kernel(kernel)
-    names = dict.fromkeys((definition.name, definition.qualname.split(".")[0]))
-    try:
-        return bool(find_functions(source, list(names), definition.first_line).reference)
-    except ReferenceFault:
-        return True  # the run says what is wrong with it
 
 
 def _row(request: dict[str, Any], reply: dict[str, Any]) -> dict[str, Any]:

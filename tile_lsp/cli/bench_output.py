@@ -1,6 +1,7 @@
 """The results of ``tile-lsp bench`` as a table."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
@@ -10,27 +11,35 @@ from rich.text import Text
 from .run_output import _time
 
 
+_WIDE = 110  # columns of a terminal that holds the spread too
+_NAMES = 30  # columns of a kernel's name at least
+
+
 def show(results: list[dict[str, Any]], has_baseline: bool) -> None:
     console = Console(highlight=False)
     measured = [r for r in results if r.get("latency_ms")]
     if measured:
         devices = sorted({str(r.get("device") or r.get("target")) for r in measured})
         console.print(Text(f"on {', '.join(devices)}", style="dim"))
-        console.print(_table(measured, has_baseline))
+        console.print(_table(measured, has_baseline, console.width >= _WIDE))
     for r in results:
         if r.get("error"):
             console.print(Text(f"{r['instance']}: {r['error']}", style="red"), soft_wrap=True)
 
 
-def _table(rows: list[dict[str, Any]], has_baseline: bool) -> Table:
+def _table(rows: list[dict[str, Any]], has_baseline: bool, wide: bool) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    columns = {"kernel": _kernel, "median": lambda r: _time(r["latency_ms"]["median"]), "20 to 80 %": _spread, "TFLOP/s": lambda r: _number(r.get("tflops")),
-               "GB/s": lambda r: _number(r.get("gbps")), "roofline": _roofline, "beside": _beside}
+    columns: dict[str, Callable[[dict[str, Any]], str | Text]] = {
+        "kernel": _kernel, "median": lambda r: _time(r["latency_ms"]["median"]), "20 to 80 %": _spread, "TFLOP/s": lambda r: _number(r.get("tflops")),
+        "GB/s": lambda r: _number(r.get("gbps")), "roofline": _roofline, "beside": _beside}
     if has_baseline:
         columns["change"] = _changed
+    if not wide:
+        del columns["20 to 80 %"]
     shown = {name: cell for name, cell in columns.items() if any(str(cell(r)) for r in rows)}
     for name in shown:
-        table.add_column(name, justify="left" if name in ("kernel", "beside") else "right", overflow="fold", no_wrap=name != "kernel")
+        table.add_column(name, justify="left" if name in ("kernel", "beside") else "right", overflow="fold", no_wrap=name != "kernel",
+                         min_width=_NAMES if name == "kernel" else None)
     for r in rows:
         table.add_row(*(cell(r) for cell in shown.values()))
     return table
