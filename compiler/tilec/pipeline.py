@@ -103,6 +103,10 @@ class Artifact:
         """What was chosen for copies, loops and matrix operations, and why nothing better (``transform.context.Decision``)."""
         return list(self.thread_program.attrs.get("decisions", ()))
 
+    def layouts(self) -> list[tuple[Any, Any]]:
+        """Tiles with their layouts: ``analysis.layout.FragmentLayout`` of fragments, how shared tiles are swizzled."""
+        return list(self.thread_program.attrs.get("layouts", ()))
+
     def stages(self) -> dict[Any, int]:
         """By the place of a pipelined loop: how many stages it was given. Loops that run serially are not in it."""
         return dict(self.thread_program.attrs.get("stages", {}))

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from .run_output import _time
 
-
 _WIDE = 110  # columns of a terminal that holds the spread too
 _NAMES = 30  # columns of a kernel's name at least
 

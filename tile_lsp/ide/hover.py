@@ -4,6 +4,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from tilec.ir.buffer import Buffer
 from tilec.ir.printer import expr_text, program_lines
 from tilec.ir.program import TileProgram
 from tilec.records import dataclass
@@ -22,13 +23,14 @@ MOST_LINES = 24  # of CUDA or IR in a hover; the lowered document has them all
 
 @dataclass(frozen=True)
 class LoweringQuestion:
-    """Which lowered code completes a hover: that of some source lines, or a kernel as a whole."""
+    """Which lowered code completes a hover: that of some source lines, or a kernel as a whole. ``buffer``: whose layout is asked for."""
 
     kernel: str
     instance: str
     first_line: int
     last_line: int
     whole: bool = False
+    buffer: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def hover(snapshot: Snapshot, line: int, column: int) -> Hover | None:
         span = syntax.span_of(snapshot.source, node)
     question = None
     if kernel is not None and node is not None:
-        question = _statement(snapshot, kernel, line)
+        question = _statement(snapshot, kernel, line, _buffer_at(snapshot, kernel, node))
     fault = _error_in(snapshot, kernel) if question is not None else None
     if fault is not None:  # it is not lowered, and the fault's own hover says why
         question = None
@@ -102,7 +104,14 @@ def _value(snapshot: Snapshot, kernel: Any, node: ast.AST) -> str | None:
     return f"{text}\n\nfor `{instance.text}`" if text and instance.text else text
 
 
-def _statement(snapshot: Snapshot, kernel: Any, line: int) -> LoweringQuestion | None:
+def _buffer_at(snapshot: Snapshot, kernel: Any, node: ast.AST) -> str:
+    """The name of the buffer that a name stands for, "" if it is none."""
+    instance = snapshot.instance(kernel)
+    values = snapshot.trail(kernel, instance).values.get(node, []) if instance is not None else []
+    return next((v.storage().name for v in values if isinstance(v, Buffer)), "")
+
+
+def _statement(snapshot: Snapshot, kernel: Any, line: int, buffer: str = "") -> LoweringQuestion | None:
     """The question about the statement at a line, if the tile program has anything from there."""
     statement = syntax.statement_at(kernel.node, line)
     instance = snapshot.instance(kernel)
@@ -112,7 +121,7 @@ def _statement(snapshot: Snapshot, kernel: Any, line: int) -> LoweringQuestion |
     program = snapshot.program(kernel, instance)
     if program is None or not any(_comes_from(s.span, first, last, snapshot) for s in program.statements()):
         return None
-    return LoweringQuestion(kernel.qualname, instance.text, first, last)
+    return LoweringQuestion(kernel.qualname, instance.text, first, last, buffer=buffer)
 
 
 def _comes_from(span: Span | None, first: int, last: int, snapshot: Snapshot) -> bool:
@@ -188,6 +197,8 @@ def lowered_markdown(question: LoweringQuestion, views: list[LoweredView], links
         if view.stage == "cuda":
             words = mechanisms("\n".join(_with_helpers(view.text, lines)))
             chosen = "".join(f"\n- {text}" for line, text in view.facts.get("decisions") or () if question.first_line <= line <= question.last_line)
+            layout = next((words for name, words in view.facts.get("layouts") or () if name == question.buffer), "")
+            chosen += f"\n- layout: {layout}" if layout else ""
             parts.insert(0, (f"**lowers to** ({view.target}): {'; '.join(words)}" if words else f"**lowers to** ({view.target})") + chosen)
         parts.append(f"**{_STAGE_NAMES.get(view.stage, view.stage)}**\n" + _code("cpp" if view.stage == "cuda" else "python", dedent(lines)))
     return "\n\n".join(parts)

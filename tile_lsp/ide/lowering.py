@@ -15,6 +15,7 @@ from tilec.target import chips
 
 from ..releases import manifest
 from .given import misfit
+from .layout_words import layout_facts
 from .lowered import RESOURCES
 from .thread_roles import thread_roles
 
@@ -177,7 +178,8 @@ def facts_of(artifact: Any) -> dict[str, Any]:
     return {"grid": launch.get("grid"), "threads": launch.get("threads"), "shared_bytes": launch.get("shared_bytes"),
             "shared_buffers": _shared_buffers(artifact.thread_program), "pipelines": _pipelines(artifact),
             "tmem_columns": facts.get("tmem_columns"), "registers": resources.get("registers"), "spills": resources.get("spill_bytes"),
-            "roles": thread_roles(artifact.legalized) if artifact.target.kind == "cuda" else None, "notes": facts.get("notes") or [], "decisions": _decisions(artifact)}
+            "roles": thread_roles(artifact.legalized) if artifact.target.kind == "cuda" else None, "notes": facts.get("notes") or [], "decisions": _decisions(artifact),
+            "layouts": layout_facts(artifact)}
 
 
 def _decisions(artifact: Any) -> list[list[Any]]:

@@ -107,5 +107,6 @@ def _run(program: TileProgram, ctx: PassContext, observer: Observer | None) -> T
         raise LoweringError(problem.message, problem.span, "matrix") from problem
     program.attrs["decisions"] = as_emitted(program, ctx)
     program.attrs["stages"] = dict(ctx.stages)
+    program.attrs["layouts"] = [pair for state in ctx.launches.values() for known in (state.layouts, state.shared_layouts) for pair in known.items()]
     program.attrs["notes"] = [*program.attrs.get("notes", ()), *ctx.notes]
     return program
