@@ -28,7 +28,7 @@ def test_words_of_fragments(layout: FragmentLayout, words: str) -> None:
 
 def _facts(target: str) -> dict[str, str]:
     found = find_program(str(GEMM), GEMM.read_text())
-    return {name: words for name, words in facts_of(compile_checked(found, chips.find(target)))["layouts"]}
+    return dict(facts_of(compile_checked(found, chips.find(target)))["layouts"])
 
 
 def test_the_words_say_where_the_compiler_puts_an_element() -> None:

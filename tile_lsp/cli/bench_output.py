@@ -30,14 +30,14 @@ def _table(rows: list[dict[str, Any]], has_baseline: bool, wide: bool) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     columns: dict[str, Callable[[dict[str, Any]], str | Text]] = {
         "kernel": _kernel, "median": lambda r: _time(r["latency_ms"]["median"]), "20 to 80 %": _spread, "TFLOP/s": lambda r: _number(r.get("tflops")),
-        "GB/s": lambda r: _number(r.get("gbps")), "roofline": _roofline, "beside": _beside}
-    if has_baseline:
-        columns["change"] = _changed
+        "GB/s": lambda r: _number(r.get("gbps")), "roofline": _roofline, "change": _changed, "beside": _beside}
+    if not has_baseline:
+        del columns["change"]
     if not wide:
         del columns["20 to 80 %"]
     shown = {name: cell for name, cell in columns.items() if any(str(cell(r)) for r in rows)}
     for name in shown:
-        table.add_column(name, justify="left" if name in ("kernel", "beside") else "right", overflow="fold", no_wrap=name != "kernel",
+        table.add_column(name, justify="left" if name in ("kernel", "beside") else "right", overflow="fold", no_wrap=name not in ("kernel", "beside"),
                          min_width=_NAMES if name == "kernel" else None)
     for r in rows:
         table.add_row(*(cell(r) for cell in shown.values()))
