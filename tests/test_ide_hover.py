@@ -74,6 +74,15 @@ def test_nothing_to_say_outside_kernels_and_in_empty_places():
     assert hover.hover(view, 10_000, 1) is None
 
 
+def test_a_kernels_name_where_it_is_called():
+    text = MATMUL + "\n\nif __name__ == '__main__':\n    kernel = matmul(256, 256, 256)\n    print(kernel)\n"
+    view = snapshot(text)
+    line = text[:text.rindex("kernel = matmul(")].count("\n") + 1
+    found = hover.hover(view, line, 14)
+    assert found is not None and found.head.startswith("**matmul** — a factory") and found.question is not None and found.question.whole
+    assert (found.span.line, found.span.column) == (line, 14) and hover.hover(view, line, 5) is None
+
+
 def test_lowered_part_names_the_mechanism_and_quotes_the_lines():
     cuda = "void f() {\n  int x;\n  asm volatile(\"mma.sync.aligned.m16n8k16\");\n  y = 1;\n}\n"
     view = LoweredView("matmul", "matmul(1)", "sm_80", "cuda", cuda, ((3, 3, 20),))

@@ -61,6 +61,10 @@ def hover(snapshot: Snapshot, line: int, column: int) -> Hover | None:
             tail.append(versions)
             span = use.span
     node = syntax.name_at(snapshot.source, line, column)
+    called = _kernel_called(snapshot, node) if kernel is None and not head else None
+    if called is not None and node is not None:
+        whole = _kernel(snapshot, called)
+        return Hover(whole.head, syntax.span_of(snapshot.source, node), whole.question, whole.tail)
     if not head and node is not None and kernel is not None:
         head = _value(snapshot, kernel, node) or ""
         span = syntax.span_of(snapshot.source, node)
@@ -77,6 +81,12 @@ def hover(snapshot: Snapshot, line: int, column: int) -> Hover | None:
     if span is None or not (head or question):
         return None
     return Hover(head, span, question, "\n\n".join(t for t in tail if t))
+
+
+def _kernel_called(snapshot: Snapshot, node: ast.AST | None) -> Any:
+    """The kernel of the file that a name outside of kernels stands for."""
+    name = node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else ""
+    return next((k for k in snapshot.kernels if k.qualname == name), None)
 
 
 def _error_in(snapshot: Snapshot, kernel: Any) -> Any:
