@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from matrix_machine import decode, encode
+from matrix_semantics import round_tf32
 
 FUNCTIONS = ("tile_mbarrier_init", "tile_mbarrier_expect_tx", "tile_mbarrier_arrive", "tile_mbarrier_arrive_expect", "tile_mbarrier_release", "tile_fence_mbarrier_init", "tile_fence_proxy_async",
              "tile_prefetch_map", "tile_tma_store_commit", "tile_tma_store_wait", "tile_tma_store_arrived", "tile_rounds", "tile_number", "tile_uniform", "tile_pdl_trigger",
@@ -165,6 +166,8 @@ def _load(run: Any, shared: Any, tensor_map: Any, barrier: Any, coordinates: lis
         for k, source in enumerate(lanes):
             at = address + k * place.size
             space.data[at:at + place.size] = 0 if source is None else place.space.data[source:source + place.size]
+            if tensor_map.combined == "tfloat32":
+                space.data[at:at + 4] = round_tf32(space.data[at:at + 4].view(np.float32)).view(np.uint8)
             for b in range(at, at + place.size):  # ordered by the barrier, not by moments
                 space.known[b], space.writer[b], space.reader[b] = 1, None, None
             moved += place.size

@@ -66,6 +66,7 @@ class Context:
     tensor_base: Var = field(default_factory=lambda: Var("uint32", None, "tensor_base", "let"))
     phases: dict[Buffer, Buffer] = field(default_factory=dict)
     words: int = 0  # registers of the kernel's fragments
+    exact: frozenset[Buffer] = frozenset()
     _registers: dict[Buffer, Buffer] = field(default_factory=dict)
 
     def decide(self, span, what: str, mechanism: str, reason: str = "") -> None:
@@ -76,6 +77,9 @@ class Context:
 
     def fragment_words(self) -> int:
         return self.words
+
+    def is_exact(self, b: Buffer) -> bool:
+        return b in self.exact
 
     def registers_of(self, b: Buffer) -> Buffer:
         if b not in self._registers:

@@ -142,7 +142,7 @@ def _by_name(name: str) -> Any:
         return _ldmatrix(int(match[1]), bool(match[2]))
     if name == "tile_mma_m16n8k4_f64":
         return _mma("f64", "f64", "f64")
-    if match := re.fullmatch(r"tile_mma_m16n8k\d+_(\w+?)_(\w+?)_(f32|f16|s32)(_by_k8)?", name):
+    if match := re.fullmatch(r"tile_mma_m16n8k\d+_(\w+?)_(\w+?)_(f32|f16|s32)(_by_k8|_exact_\w+)?", name):
         return _mma(match[1], match[2], match[3])
     if match := re.fullmatch(r"tile_mma_sp_m16n8k\d+_(\w+?)_(\w+?)_(f32|f16|s32)", name):
         return _mma_sp(match[1], match[2], match[3])

@@ -138,14 +138,18 @@ def test_what_the_copy_engine_cannot_do_is_done_as_before_and_the_reason_is_told
     assert "cp.async.bulk" not in t and ("cp.async" in t or "__syncthreads" in t)
 
 
-@pytest.mark.parametrize("setting", ["tl.disable_warp_specialized", "tl.disable_tma_lower"])
-def test_settings_that_forbid_it_are_heeded(setting):
+def test_settings_that_forbid_it_are_heeded():
     from tilec.jit import compile
 
-    made = compile(kernels.product(512, 512, 512), target="sm_90a", pass_configs={setting: True}).artifact
-    assert "cp.async.bulk" not in made.text("cuda") and f"pass_configs set {setting}" in " ".join(map(str, made.decisions()))
-    kept = compile(kernels.product(512, 512, 512), target="sm_90a", pass_configs={setting: False}).artifact
-    assert "cp.async.bulk" in kept.text("cuda")
+    def made(setting, value):
+        return compile(kernels.product(512, 512, 512), target="sm_90a", pass_configs={setting: value}).artifact
+
+    no_engine = made("tl.disable_tma_lower", True)
+    assert "cp.async.bulk" not in no_engine.text("cuda") and "pass_configs set tl.disable_tma_lower" in " ".join(map(str, no_engine.decisions()))
+    no_warp = made("tl.disable_warp_specialized", True)
+    assert "__launch_bounds__(256)" in no_warp.text("cuda") and "pass_configs set tl.disable_warp_specialized" in " ".join(map(str, no_warp.decisions()))
+    for setting in ("tl.disable_warp_specialized", "tl.disable_tma_lower"):
+        assert "__launch_bounds__(384" in made(setting, False).text("cuda")
 
 
 def _with_statement(statement):

@@ -13,8 +13,9 @@ from ..transform.bulk.tensor_map import TensorMap, Window
 
 _SIZE, _ALIGNMENT = 128, 64
 _TYPES = {8: 0, 16: 1, 32: 2, 64: 4}  # CU_TENSOR_MAP_DATA_TYPE_UINT8, UINT16, UINT32, UINT64: bits are moved, not values
-# Where values are combined: CU_TENSOR_MAP_DATA_TYPE_* of each type. What is added to is not flushed to zero.
-_COMBINED = {"uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "bfloat16": 9}
+# Where values are combined or rounded: CU_TENSOR_MAP_DATA_TYPE_* of each type. What is added to is not flushed to zero.
+_COMBINED = {"uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "bfloat16": 9,
+             "tfloat32": 11}  # the copy engine rounds to it, to the nearest
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # CU_TENSOR_MAP_SWIZZLE_*
 _L2_PROMOTION = 2  # CU_TENSOR_MAP_L2_PROMOTION_L2_128B
 

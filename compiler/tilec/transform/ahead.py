@@ -82,8 +82,13 @@ def runs_ahead(s: Stmt, position: int, loop: For, facts: LoopFacts, inside: dict
     """The copy with names of the body replaced by their values, if it can be moved to an earlier iteration."""
     if not isinstance(s, TileOp) or s.op not in ("copy", "im2col"):
         return None
+    return moved_copy(s, position, loop, facts, inside, uses) if s.region("dst").buffer.is_shared() else None
+
+
+def moved_copy(s: TileOp, position: int, loop: For, facts: LoopFacts, inside: dict[Buffer, int], uses: dict[Buffer, int]) -> TileOp | None:
+    """The same for a copy to any tile that is the loop's own: nothing else writes it, and nothing reads it before the copy or behind the loop."""
     src, dst = s.region("src"), s.region("dst")
-    if src.buffer.storage().scope != GLOBAL or not dst.buffer.is_shared() or src.buffer.storage() in facts.written:
+    if src.buffer.storage().scope != GLOBAL or src.buffer.storage() in facts.written:
         return None
     if dst.buffer.view_of is not None or facts.written[dst.buffer] != 1 or uses.get(dst.buffer) != inside.get(dst.buffer) or not dst.is_whole():
         return None

@@ -8,6 +8,7 @@ from ..ir.program import TileProgram
 from ..ir.stmt import Body, For, If, Jump, Launch, Role, Stmt, While
 from ..ir.stmt import walk as walk_statements
 from ..records import dataclass
+from .configs import NO_THREAD_SYNC, is_set
 from .context import PassContext
 from .matrix.barrier_functions import SYNC_THREADS, SYNC_WARP, group_barriers, role_barrier
 from .threads import strip
@@ -23,6 +24,7 @@ class Pending:
     ``own_writes``: by units of which each thread keeps to elements of its own, with the unit's id.
     ``group_reads``, ``group_writes``: by groups of threads whose order with other groups mbarriers keep.
     ``told_reads``, ``told_writes``: at places that tell the warp (``Unit.told``); ``recent``: those since the threads of the warps last met.
+    ``hand_reads``, ``hand_writes``: by single threads, where the program says that it orders those itself.
     """
 
     reads: set[Buffer] = field(default_factory=set)
@@ -35,6 +37,8 @@ class Pending:
     told_writes: set[tuple[Buffer, int]] = field(default_factory=set)
     recent_reads: set[tuple[Buffer, int]] = field(default_factory=set)
     recent_writes: set[tuple[Buffer, int]] = field(default_factory=set)
+    hand_reads: set[Buffer] = field(default_factory=set)
+    hand_writes: set[Buffer] = field(default_factory=set)
 
     def _sets(self) -> list[set]:
         return [getattr(self, f.name) for f in fields(self)]
@@ -60,7 +64,7 @@ class Pending:
 
     def forget_tensors(self) -> None:
         """Tiles of the grid are in no order: what one did to tensors the next need not wait for."""
-        for s in (self.reads, self.writes, self.group_reads, self.group_writes):
+        for s in (self.reads, self.writes, self.group_reads, self.group_writes, self.hand_reads, self.hand_writes):
             s -= {b for b in s if b.scope == GLOBAL}
         self.own_writes = {(b, writer) for b, writer in self.own_writes if b.scope != GLOBAL}
 
@@ -99,19 +103,27 @@ def _meets_told(pending: set[tuple[Buffer, int]], touched: set[Buffer] | frozens
 class Insertion:
     """Walks a body twice where it is a loop: the second time with what the iteration before left pending."""
 
-    def __init__(self, written: set[Buffer], groups: dict[tuple[int, int], int]) -> None:
+    def __init__(self, written: set[Buffer], groups: dict[tuple[int, int], int], by_hand: bool) -> None:
         self.written = written  # global tensors that are only read need no ordering
         self.groups = groups  # their barriers
+        self.by_hand = by_hand  # the program orders what its single threads do itself: tl.disable_thread_storage_sync
         self.needed: set[int] = set()  # ids of statements that a barrier goes before
         self.within_warps: set[int] = set()  # of those before which the threads of a warp meet
         self.loops: list[Pending] = []
 
-    def conflicts(self, p: Pending, reads, writes, groups: bool = True, own: int = 0, told: Told = frozenset()) -> bool:
-        """``own``: the id of a unit that writes here, if its threads keep to elements of their own; ``told``: see there."""
+    def conflicts(self, p: Pending, reads, writes, groups: bool = True, own: int = 0, told: Told = frozenset(), hand: bool = False) -> bool:
+        """``own``: the id of a unit that writes here, if its threads keep to elements of their own; ``told``: see there; ``hand``: what single threads
+        did is in order."""
         if _meets_told(p.told_writes, {*reads, *writes}, told) or _meets_told(p.told_reads, writes, told):
             return True
-        read, by_groups = (p.reads | p.group_reads, p.group_writes) if groups else (p.reads, set())
-        return _meets(p.written() | by_groups, reads) or _meets(p.written(own) | by_groups, writes) or _meets(read, writes)
+        read, others = set(p.reads), set[Buffer]()
+        if groups:
+            read |= p.group_reads
+            others |= p.group_writes
+        if not hand:
+            read |= p.hand_reads
+            others |= p.hand_writes
+        return _meets(p.written() | others, reads) or _meets(p.written(own) | others, writes) or _meets(read, writes)
 
     def visit(self, body: Body, p: Pending) -> None:
         for s in body:
@@ -121,9 +133,14 @@ class Insertion:
         reads = {b for b in reads if b.scope != GLOBAL or b in self.written}
         own = id(s) if isinstance(s, Unit) and s.own else 0
         told = s.told if isinstance(s, Unit) else frozenset()
-        if id(s) in self.needed or self.conflicts(p, reads, writes, own=own, told=told):
+        hand = self.by_hand and isinstance(s, Unit) and s.by_hand
+        if id(s) in self.needed or self.conflicts(p, reads, writes, own=own, told=told, hand=hand):
             self.needed.add(id(s))
             p.clear()
+        if hand:
+            p.hand_reads |= reads
+            p.hand_writes |= set(writes)
+            return
         self._touch_told(s, p, reads, writes, told)
         known = {b for b, _ in told}
         p.reads |= reads - known
@@ -190,6 +207,7 @@ class Insertion:
             return
         self._touch(s, p, s.reads, s.writes)
         p.writes -= s.late
+        p.hand_writes -= s.late
         p.arriving |= s.late
 
     def _loop(self, s: For | While, p: Pending) -> None:
@@ -260,7 +278,7 @@ def insert_barriers(program: TileProgram, ctx: PassContext) -> TileProgram:
     for s in program.body:
         if isinstance(s, Launch):
             groups = group_barriers((x.low, x.high) for x in walk_statements(s.body) if isinstance(x, Role))
-            insertion = Insertion(_written(s.body), groups)
+            insertion = Insertion(_written(s.body), groups, is_set(program, NO_THREAD_SYNC))
             insertion.visit(s.body, Pending())
             s = replace(s, body=strip(insertion.rebuild(s.body)))
         out.append(s)

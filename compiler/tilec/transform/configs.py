@@ -10,6 +10,7 @@ from ..ir.program import TileProgram
 FAST_MATH = "enable_fast_math"
 NO_WARP_SPECIALISATION = "disable_warp_specialized"
 NO_TMA = "disable_tma_lower"
+NO_THREAD_SYNC = "disable_thread_storage_sync"
 
 
 def is_set(program: TileProgram, name: str) -> bool:

@@ -88,6 +88,7 @@ class LaunchState:
     role: tuple[int, int] | None = None  # the threads this state is for, if not the whole block
     warpgroup: Var | None = None  # of a group of threads: the name of the number of a thread's warpgroup, once something asked for it
     warpgroup_value: Expr | None = None
+    exact: frozenset[Buffer] = frozenset()  # tiles of single precision with numbers that tf32 has
     each_thread: set[int] = field(default_factory=set)  # ids of the loops that every thread runs in full, for itself
     _registers: dict[Buffer, Buffer] = field(default_factory=dict)
     keep: list[Any] = field(default_factory=list)  # statements whose id() is a key must stay alive
@@ -154,6 +155,9 @@ class LaunchState:
 
     def fragment_words(self) -> int:
         return sum(-(-layout.registers * dtypes.bits(b.dtype) // 32) for b, layout in self.layouts.items() if b.view_of is None)
+
+    def is_exact(self, buffer: Buffer) -> bool:
+        return buffer in self.exact
 
     def shared_element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
         layout = self.shared_layouts.get(buffer)

@@ -40,7 +40,9 @@ def infer_layouts(program: TileProgram, ctx: PassContext) -> TileProgram:
 
 
 def _launch(s: Launch, state: LaunchState) -> Launch:
-    s = replace(s, body=_matrix_operands(s.body, state))
+    from .widen import widened
+
+    s = replace(s, body=widened(_matrix_operands(s.body, state), state))
     find_own_copies(s, state)
     Inference(s.body, state).run()
     _shared_tiles(s, state)

@@ -112,6 +112,8 @@ def _plan(s: Launch, state: LaunchState, ctx: PassContext) -> Launch:
     for b, life in lives.found.items():
         if everything or b.scope in (BARRIER, CLUSTER_BARRIER) or b.attrs.get("whole_kernel"):
             life.first, life.last = 0, end
+        elif s.attrs.get("early_copies") and b in state.bulk:
+            life.first = 0  # what threads write is in no order with what the copy engine writes to the same place later
     offsets, total = place(lives.found, state)
     limit = ctx.target.shared_bytes
     if limit and total > limit:

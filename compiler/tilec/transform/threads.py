@@ -22,6 +22,7 @@ from .divergent import check_divergent, refuse_block_barriers
 from .errors import LoweringError
 from .layouts import fragment_accesses, static_extents
 from .matrix.barrier_functions import group_barriers
+from .matrix.exact import exact_tiles
 from .matrix.lower import lower_matrix_op
 from .matrix.shape import MATRIX_OPS
 from .operators import lower_operator
@@ -54,6 +55,7 @@ class ThreadLowering:
             self.ranges.set_extent(var, extent)
         self.divergence = Divergence(s.body, state.thread_vars)
         self.places = Places()
+        state.exact = exact_tiles(s.body)
         self.finish: list[Stmt] = []
         self.loops: list[bool] = []  # of each enclosing loop, whether threads leave it at different times
         self.uses_tiles = any(isinstance(x, Parallel) or (isinstance(x, TileOp) and x.op not in _PER_THREAD) for x in walk_statements(s.body))
@@ -86,12 +88,12 @@ class ThreadLowering:
         if isinstance(s, Let):
             before, value = self.expression(s.value, s, divergent)
             self.ranges.set_value(s.var, value)
-            return [*before, self._told(unit((Let(s.span, s.var, value),), s.span))]
+            return [*before, self._told(replace(unit((Let(s.span, s.var, value),), s.span), by_hand=True))]
         if isinstance(s, Evaluate) and isinstance(s.value, Call) and s.value.op == "ptx_cp_async":
             return self._cp_async(s, s.value)
         if isinstance(s, Evaluate):
             before, value = self.expression(s.value, s, divergent)
-            return [*before, unit((Evaluate(s.span, value),), s.span)]
+            return [*before, replace(unit((Evaluate(s.span, value),), s.span), by_hand=True)]
         if isinstance(s, Role):
             return [self._role(s, divergent)]
         if isinstance(s, If):
@@ -217,7 +219,8 @@ class ThreadLowering:
     def _as_unit(self, s: Stmt) -> Unit:
         """Code of which threads run different parts synchronises as a whole; inside, each thread keeps to its own elements."""
         check_divergent(s, self.state, self.ranges, self.divergence)
-        return replace(self._told(unit(strip((s,)), s.span)), late=_written_late(s))
+        by_hand = all(x.by_hand for x in walk_statements((s,)) if isinstance(x, Unit) and (x.reads or x.writes))
+        return replace(self._told(unit(strip((s,)), s.span)), late=_written_late(s), by_hand=by_hand)
 
     def _told(self, u: Unit) -> Unit:
         """Noted which of the tiles it uses are used element by element by one warp each."""
@@ -289,7 +292,7 @@ class ThreadLowering:
         body: Body = (Store(s.span, buffer, place, value),)
         if buffer.scope == GLOBAL or buffer.is_shared():
             body = self._by_one(body, s.indices, divergent)
-        return [*before, self._told(replace(unit(body, s.span), own=not divergent and self._is_own(s)))]
+        return [*before, self._told(replace(unit(body, s.span), own=not divergent and self._is_own(s), by_hand=True))]
 
     def _by_one(self, body: Body, indices: tuple[Expr, ...], divergent: bool) -> Body:
         """Effects that are the same for every thread are left to the first."""
@@ -390,7 +393,7 @@ class ThreadLowering:
         buffer, place = self.state.shared_element(dst.buffer, place)
         per_thread = divergent or self.divergence.differs(s.args["value"])
         body: Body = (atomic_statement(s, buffer, place, value, self.state.target),)
-        return [*before, unit(self._by_one(body, dst.mins, per_thread), s.span)]
+        return [*before, replace(unit(self._by_one(body, dst.mins, per_thread), s.span), by_hand=True)]
 
 
 def _without_unused_views(body: Body) -> Body:

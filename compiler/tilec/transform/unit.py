@@ -24,6 +24,7 @@ class Unit(If):
     ``told``: shared buffers of which each element is accessed by the threads of one warp, with the number of the places: units with the same number
     access the same elements by the same warps. Less than 0: by one and the same thread.
     ``late``: what is written asynchronously by a part of it, for which somebody outside waits.
+    ``by_hand``: accesses of single threads as the program writes them, no operation on a tile.
     """
 
     reads: frozenset[Buffer] = frozenset()
@@ -35,6 +36,7 @@ class Unit(If):
     own: bool = False
     told: frozenset[tuple[Buffer, int]] = frozenset()
     late: frozenset[Buffer] = frozenset()
+    by_hand: bool = False
 
 
 @dataclass

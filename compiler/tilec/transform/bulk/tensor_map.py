@@ -32,8 +32,8 @@ class Window:
 @dataclass(frozen=True, slots=True)
 class TensorMap:
     """``box``: elements a dimension, in the tensor's order; ``swizzle``: bytes of a row within which 16-byte pieces are exchanged, or 0.
-    ``combined``: the type as which elements are combined with those of the tensor; without one they are only moved. ``window``: of an image's pixels
-    (im2col mode), where ``box`` is so many pixels of so many channels."""
+    ``combined``: the type as which elements are combined with those of the tensor, or to which they are rounded; without one they are only moved.
+    ``window``: of an image's pixels (im2col mode), where ``box`` is so many pixels of so many channels."""
 
     buffer: Buffer
     box: tuple[int, ...]
@@ -77,6 +77,7 @@ class BulkTile:
     width: int
     swizzle: int
     row_axis: int | None  # dimension of the tensor along which rows run; columns run along its last
+    rounded: bool = False  # to tf32, on the way
 
     def boxes(self) -> list[Box]:
         return [Box(r, c) for c in range(0, self.columns, self.width) for r in range(0, self.rows, self.height)]
@@ -86,7 +87,7 @@ class BulkTile:
         box[-1] = self.width
         if self.row_axis is not None:
             box[self.row_axis] = self.height
-        return TensorMap(tensor, tuple(box), self.swizzle)
+        return TensorMap(tensor, tuple(box), self.swizzle, "tfloat32" if self.rounded else None)
 
 
 def bulk_layout(tile: Buffer) -> CanonicalTile | None:
@@ -116,7 +117,7 @@ def bulk_tile(tensor: Region, tile: Region, safe_values: object = ()) -> BulkTil
     height = next((h for h in range(min(rows, _BOX_LIMIT), 0, -1) if rows % h == 0 and (h % 8 == 0 or h == rows)), None)
     if height is None or (not swizzle and height * columns * size % TILE_ALIGNMENT):
         return f"its {rows} rows cannot be divided into boxes of at most {_BOX_LIMIT} rows and a multiple of {TILE_ALIGNMENT} bytes"
-    return BulkTile(rows, columns, height, width, swizzle, axes[0] if len(extents) == 2 else None)
+    return BulkTile(rows, columns, height, width, swizzle, axes[0] if len(extents) == 2 else None, bool(tile.buffer.attrs.get("rounded")))
 
 
 def tensor_problem(tensor: Region, safe_values: object) -> str:

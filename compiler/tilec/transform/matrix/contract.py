@@ -34,6 +34,9 @@ class MatrixContext(Protocol):
     def fragment_words(self) -> int:
         """32-bit registers of a thread that the kernel's fragments take, all of them together."""
 
+    def is_exact(self, buffer: Buffer) -> bool:
+        """Whether tf32 has all numbers in a tile of single precision (``exact.exact_tiles``)."""
+
     def shared_element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
         """Where an element of a shared tile lies: the buffer and indices to load from, swizzle applied.
 

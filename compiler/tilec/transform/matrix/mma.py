@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ...ir.buffer import FRAGMENT, LOCAL, Buffer
@@ -10,7 +11,7 @@ from ...ir.expr import Expr, Load, Var
 from ...ir.stmt import Alloc, For, If, Let, Stmt, Store
 from ...records import dataclass
 from .contract import MatrixContext
-from .device import at
+from .device import at, zero
 from .instruction import Mma
 from .layouts import accumulator_layout, operand_layout
 from .metadata import lane_metadata
@@ -39,18 +40,50 @@ def lower_mma(shape: MatrixShape, mma: Mma, grid: WarpGrid, ctx: MatrixContext) 
         allocations.append(Alloc(shape.op.span, positions))
         described = _load_metadata(shape, mma, grid, warp, ctx, positions, k)
     by_pairs = sources["B"].loader is not None and sources["B"].loader.comes_in_pairs and ctx.fragment_words() > _ROOMY
-    loads = [s for which in ("A", "B")[: 1 if by_pairs else 2] for s in sources[which].load(k * mma.stored_k(which))]
-    step = _Step(shape, mma, grid, ctx, sources, k, positions)
-    body = (*loads, *described, *(step.by_pairs() if by_pairs else step.whole()))
     steps = -(-shape.K // mma.k)
-    loop = For(shape.op.span, k, const(0), const(steps), body, "unroll")
-    whole = (*lets, *allocations, loop)
+    sums = ctx.registers_of(shape.C.region.buffer)
+    if positions is None and not by_pairs and _is_one_chain(shape, mma, grid, steps):
+        work = _in_two_chains(_Step(shape, mma, grid, ctx, sources, k, None, sums), steps)
+    else:
+        loads = [s for which in ("A", "B")[: 1 if by_pairs else 2] for s in sources[which].load(k * mma.stored_k(which))]
+        step = _Step(shape, mma, grid, ctx, sources, k, positions, sums)
+        body = (*loads, *described, *(step.by_pairs() if by_pairs else step.whole()))
+        work = (For(shape.op.span, k, const(0), const(steps), body, "unroll"),)
+    whole = (*lets, *allocations, *work)
     if grid.threads == ctx.threads:
         return whole
     # A partial warp must not execute the instruction.
     return (If(shape.op.span, binary("lt", ctx.thread, const(grid.threads)), whole),)
 
 
+def _is_one_chain(shape: MatrixShape, mma: Mma, grid: WarpGrid, steps: int) -> bool:
+    """Whether a warp's multiplications wait for each other: so few tiles that each one's next comes before this one is done."""
+    tiles = (shape.M // grid.m // TILE_M) * (shape.N // grid.n // TILE_N)
+    return mma.c == "float32" and tiles <= _FEW_TILES and steps >= _LONG and steps % 2 == 0
+
+
+def _in_two_chains(step: _Step, steps: int) -> tuple[Stmt, ...]:
+    """Even and odd k steps add up apart."""
+    span, k, first = step.shape.op.span, step.number, step.sums
+    assert isinstance(k, Var)
+    second = Buffer(f"{first.name}_odd", first.shape, first.dtype, LOCAL, span, attrs=dict(first.attrs))
+    r, q = Var("int32", None, "r", "loop"), Var("int32", None, "r", "loop")
+    body: list[Stmt] = []
+    for odd, sums in enumerate((first, second)):
+        number = k * 2 + odd
+        body += [s for which in ("A", "B") for s in step.sources[which].load(number * step.mma.stored_k(which))]
+        body += replace(step, number=number, sums=sums).whole()
+    total = Load(first.dtype, None, first, (q,)) + Load(first.dtype, None, second, (q,))
+    return (
+        Alloc(span, second),
+        For(span, r, const(0), first.shape[0], (Store(span, second, (r,), zero(first.dtype)),), "unroll"),
+        For(span, k, const(0), const(steps // 2), tuple(body), "unroll"),
+        For(span, q, const(0), first.shape[0], (Store(span, first, (q,), total),), "unroll"),
+    )
+
+
+_FEW_TILES = 2  # a multiplication takes as long as several others can be started
+_LONG = 8
 _ROOMY = 239  # registers of fragments that leave a thread's other 16 for operands and addresses
 
 
@@ -126,6 +159,7 @@ class _Step:
     sources: dict[str, _Source]
     number: Expr
     positions: Buffer | None
+    sums: Buffer  # the accumulator's registers
 
     def whole(self) -> tuple[Stmt, ...]:
         """After the operands were loaded."""
@@ -139,16 +173,19 @@ class _Step:
         body = (loader.load_pair(self.number * self.mma.stored_k("B"), pair), *self._columns(pair * 2, 2))
         return (For(self.shape.op.span, pair, const(0), const(loader.tiles // 2), body, "unroll"),)
 
+    def _buffer(self, which: str) -> Buffer:
+        return (self.shape.A if which == "A" else self.shape.B).region.buffer
+
     def _columns(self, first: Any, count: int) -> tuple[Stmt, ...]:
         """``count`` tiles of B by every tile of A."""
         shape, grid, sources, positions = self.shape, self.grid, self.sources, self.positions
         tiles_m, tiles_n = shape.M // grid.m // TILE_M, shape.N // grid.n // TILE_N
         i, j = Var("int32", None, "i", "loop"), Var("int32", None, "j", "loop")
         column = j if isinstance(first, int) and first == 0 else first + j
-        C = self.ctx.registers_of(shape.C.region.buffer)
-        call = mma_function(self.mma, self.ctx.target).run(
+        exact = "".join(which.lower() for which in "AB" if self.ctx.is_exact(self._buffer(which)))
+        call = mma_function(self.mma, self.ctx.target, exact).run(
             shape.op.span,
-            at(C, (i * tiles_n + column) * 4),
+            at(self.sums, (i * tiles_n + column) * 4),
             at(sources["A"].registers, sources["A"].first(self.number) + i * self.mma.a_registers),
             at(sources["B"].registers, sources["B"].first(self.number) + column * self.mma.b_registers),
             *(() if positions is None else (Load("uint32", None, positions, (i,)),)),

@@ -27,15 +27,18 @@ __builtin_memcpy(registers, r, sizeof(r));""",
 
 
 @cache
-def mma(instruction: Mma, target: Target) -> DeviceFunction:
-    """c += a * b for one 16 x 8 tile; registers in the order of the PTX ISA's fragment tables."""
+def mma(instruction: Mma, target: Target, exact: str = "") -> DeviceFunction:
+    """c += a * b for one 16 x 8 tile; registers in the order of the PTX ISA's fragment tables.
+
+    ``exact``: the operands, of "ab", that need no rounding to tf32.
+    """
     if instruction.sparse:
         return _mma_sparse(instruction)
     if instruction.a == "f64":
         return _mma_f64()
     if target.sm < 80:
         return _mma_turing(instruction)
-    return _mma_one(instruction)
+    return _mma_one(instruction, exact if instruction.a == "tf32" else "")
 
 
 def _signature(m: Mma) -> str:
@@ -72,7 +75,7 @@ def _instruction(m: Mma, k: int, a: list[int], b: list[int]) -> str:
     return f'asm("{text}"\n    : {outputs}\n    : {inputs});'
 
 
-def _wrap(m: Mma, core: str) -> str:
+def _wrap(m: Mma, core: str, exact: str = "") -> str:
     kind, _, count, _, _ = _accumulators(m)
     convert = ""
     if m.a == "tf32":
@@ -81,6 +84,7 @@ def _wrap(m: Mma, core: str) -> str:
             "\n".join(
                 f'asm("cvt.rna.tf32.f32 %0, %1;" : "=r"({r}[{i}]) : "f"(__uint_as_float({r}[{i}])));'
                 for r, n in (("a", 4), ("b", 4 if m.sparse else 2))
+                if r not in exact
                 for i in range(n)
             )
             + "\n"
@@ -93,12 +97,12 @@ def _wrap(m: Mma, core: str) -> str:
     )
 
 
-def _mma_one(m: Mma) -> DeviceFunction:
+def _mma_one(m: Mma, exact: str) -> DeviceFunction:
     minimum = 89 if m.a in ("e4m3", "e5m2") else 80
     return function(
-        f"tile_mma_{_signature(m)}",
+        f"tile_mma_{_signature(m)}" + (f"_exact_{exact}" if exact else ""),
         _PARAMETERS,
-        _wrap(m, _instruction(m, m.k, [0, 1, 2, 3], [0, 1])),
+        _wrap(m, _instruction(m, m.k, [0, 1, 2, 3], [0, 1]), exact),
         minimum_sm=minimum,
     )
 

@@ -11,19 +11,20 @@ from ...ir.stmt import Alloc, Body, For, Launch, Role, Stmt
 from ...ir.stmt import walk as walk_statements
 from ...records import dataclass
 from ...target.chips import Target
-from ..bulk.lower import map_of_copy
 from ..configs import NO_TMA, NO_WARP_SPECIALISATION, is_set
 from ..context import LaunchState, PassContext
+from ..fragments_ahead import fragments_ahead
 from .balance import counted_down
 from .consumer import Consumer
 from .depth import deepen
 from .guarded import guarded_loops
+from .joint import Joint, joint_problem
 from .persistent import order_of, stays, tile_loop
 from .plan import WARP, WARPGROUP, LaunchPlan, is_nested, plan_launch, written_buffers
 from .producer import NotSeparable, Producer
 from .proxies import fence_shared_operands
 from .registers import Registers, share_registers
-from .rings import Place, Ring, Single, make_rings
+from .rings import Place, Ring, Single, make_rings, maps
 from .stores import BulkStores
 from .uniform import UniformConditions
 
@@ -33,32 +34,45 @@ _SPARE = 2048  # bytes of shared memory for barriers and the system
 def specialise_warps(program: TileProgram, ctx: PassContext) -> TileProgram:
     if not ctx.target.wgmma or not ctx.specialise:
         return program
-    for setting in (NO_WARP_SPECIALISATION, NO_TMA):
-        if is_set(program, setting):
-            for s in walk_statements(program.body):
-                if isinstance(s, For) and s.kind == "pipelined":
-                    ctx.decide(s.span, "pipelined loop", "cp.async by all threads", f"pass_configs set tl.{setting}")
-            return program
+    if is_set(program, NO_TMA):
+        for s in walk_statements(program.body):
+            if isinstance(s, For) and s.kind == "pipelined":
+                ctx.decide(s.span, "pipelined loop", "cp.async by all threads", f"pass_configs set tl.{NO_TMA}")
+        return program
+    joint = is_set(program, NO_WARP_SPECIALISATION)
     ctx.tensors = {p for p in program.params if isinstance(p, Buffer)}
     out: list[Stmt] = []
     for number, s in enumerate(program.body):
-        out.append(_launch(s, ctx.state(number, s), ctx) if isinstance(s, Launch) else s)
+        out.append(_launch(s, ctx.state(number, s), ctx, joint) if isinstance(s, Launch) else s)
     return replace(program, body=tuple(out))
 
 
-def _launch(s: Launch, state: LaunchState, ctx: PassContext) -> Launch:
+def _launch(s: Launch, state: LaunchState, ctx: PassContext, joint: bool) -> Launch:
+    """``joint``: the program wants no warp of its own for copies."""
     plain = s
     if any(isinstance(x, For) and x.kind == "pipelined" for x in walk_statements(s.body)):
         plain = replace(s, body=guarded_loops(UniformConditions(s, state.thread_vars).body(s.body)))
     plan = plan_launch(plain, state, ctx)
     if not plan.loops:
         return s
+    if joint:
+        return _joint(s, plain, plan, state, ctx)
     try:
         return Specialisation(plain, plan, state, ctx).launch()
     except NotSeparable as reason:
         for found in plan.loops.values():
             ctx.decide(found.loop.span, "pipelined loop", "cp.async by all threads", str(reason))
         return s
+
+
+def _joint(s: Launch, plain: Launch, plan: LaunchPlan, state: LaunchState, ctx: PassContext) -> Launch:
+    problem = joint_problem(plain, plan)
+    if not problem:
+        plain = fragments_ahead(plain, ctx)
+        return Joint(plain, plan_launch(plain, state, ctx), state, ctx).launch()
+    for found in plan.loops.values():
+        ctx.decide(found.loop.span, "pipelined loop", "cp.async by all threads", f"pass_configs set tl.{NO_WARP_SPECIALISATION}, and {problem}")
+    return s
 
 
 @dataclass
@@ -103,8 +117,7 @@ class Specialisation:
         stores = BulkStores(computing, state, self.tiles, self._room(), not self.once, self.threads)
         computing = fence_shared_operands(stores.rewritten(), self.tiles, self.threads, self.ctx.target)
         attrs = {**s.attrs, "specialised": True, "thread_vars": state.thread_vars, "min_blocks_per_sm": self.registers.blocks}
-        copies = [op for found in self.plan.loops.values() for group in found.groups for op in group.copies] + [x.op for x in self.single.values()]
-        attrs["described"] = [*map(map_of_copy, copies), *stores.described]
+        attrs["described"] = [*maps(self.rings, self.single.values()), *stores.described]
         if not self.once:
             copying, computing = (tile_loop(s, "round", copying),), (tile_loop(s, "round", computing), *stores.finish())
             attrs.update(persistent=self.registers.blocks, rasterization=order_of(s, self.plan))

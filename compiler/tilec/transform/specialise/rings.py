@@ -5,7 +5,8 @@ consumer warp has read them. Both sides count stages alike, so a stage and the p
 """
 from __future__ import annotations
 
-from dataclasses import field
+from collections.abc import Iterable
+from dataclasses import field, replace
 from typing import Any
 
 from ...ir.buffer import BARRIER, VAR, Buffer, Region
@@ -15,9 +16,12 @@ from ...ir.stmt import Alloc, Let, Stmt, Store, TileOp
 from ...records import dataclass
 from ...source.span import Span
 from ..bulk.images import image_start, image_tile
+from ..bulk.lower import map_of_copy
+from ..bulk.tensor_map import TensorMap
 from ..context import PassContext
+from ..matrix.exact import multiplied_in_tf32
 from ..matrix.wgmma_functions import UNIFORM
-from .plan import Group, LoopPlan
+from .plan import WARP, Group, LoopPlan
 
 
 @dataclass
@@ -95,7 +99,8 @@ def make_rings(plan: LoopPlan, warps: int, ctx: PassContext) -> list[Ring]:
         ring = Ring(group, full, empty)
         for op in group.copies:
             old = op.region("dst").buffer
-            ring.tiles[old] = Buffer(old.name, (const(plan.stages), *old.shape), old.dtype, old.scope, old.span, attrs={**old.attrs, "ring": True})
+            attrs = {**old.attrs, "ring": True, "rounded": multiplied_in_tf32(old, plan.loop.body, warps * WARP, ctx.target)}
+            ring.tiles[old] = Buffer(old.name, (const(plan.stages), *old.shape), old.dtype, old.scope, old.span, attrs=attrs)
         found.append(ring)
     return found
 
@@ -161,6 +166,17 @@ def wait(b: Buffer, stage: Any, parity: Any, span: Span | None) -> TileOp:
 
 def release(ring: Ring, stage: Expr, span: Span | None) -> TileOp:
     return TileOp(span, "bulk_release", {"mbar": barrier_at(ring.empty, stage, span)})
+
+
+def maps(rings: dict[int, list[Ring]], single: Iterable[Single]) -> list[TensorMap]:
+    """The tensor maps of all copies."""
+    staged = [(op, r.tiles) for found in rings.values() for r in found for op in r.group.copies]
+    return [map_of_copy(op if op.op == "im2col" else _into_stage(op, tiles)) for op, tiles in staged] + [map_of_copy(x.op) for x in single]
+
+
+def _into_stage(op: TileOp, tiles: dict[Buffer, Buffer]) -> TileOp:
+    dst = op.region("dst")
+    return replace(op, args={**op.args, "dst": Region(tiles[dst.buffer], (const(0), *dst.mins), (const(1), *dst.extents), "slice", dst.span)})
 
 
 def fill(copies: list[TileOp], full: Buffer, stage: Any, tiles: dict[Buffer, Buffer], span: Span | None) -> TileOp:
