@@ -6,6 +6,7 @@ import pytest
 from emit_support import prim
 from tilec.pipeline import compile_program
 from tilec.target.chips import find
+from tilec.transform.bulk import images
 from transform_support import device_functions, execute, lowered, numbers
 
 torch = pytest.importorskip("torch")
@@ -95,8 +96,14 @@ def told(program, target="sm_90a"):
     return " ".join(map(str, compile_program(program, find(target)).decisions()))
 
 
+@pytest.fixture
+def any_row(monkeypatch):
+    """Tiles are gathered by the copy engine even where threads are faster."""
+    monkeypatch.setattr(images, "SHORTEST_ROW", 0)
+
+
 @pytest.mark.parametrize("case", IMAGES, ids=str)
-def test_the_copy_engine_gathers_pixels(case):
+def test_the_copy_engine_gathers_pixels(case, any_row):
     image, kernel, wanted = tensors(**case)
     program = flat_convolution(**case)
     assert "copy to a: bulk tensor copy (TMA) by the copying warp" in told(program) and "copy of out: bulk tensor copy (TMA)" in told(program)
@@ -108,7 +115,7 @@ def test_the_copy_engine_gathers_pixels(case):
 
 
 @pytest.mark.parametrize("m, step", [(128, 64), (64, 16), (192, 32), (64, 128)])
-def test_panels_and_swizzles(m, step):
+def test_panels_and_swizzles(m, step, any_row):
     case = {"n": 2, "h": 9, "w": 8, "c": 128, "f": 64, "k": 2, "s": 1, "d": 1, "p": 1}
     image, kernel, wanted = tensors(**case)
     made = lowered(flat_convolution(**case, m=m, step=step), "sm_90a")
@@ -122,3 +129,8 @@ def test_panels_and_swizzles(m, step):
 def test_what_it_cannot_gather_is_copied_by_threads(change, why):
     case = {"n": 1, "h": 6, "w": 6, "c": 32, "f": 64, "k": 3, "s": 1, "d": 1, "p": 1, **change}
     assert why in told(flat_convolution(**case))
+
+
+def test_narrow_tiles_are_left_to_threads():
+    case = {"n": 2, "h": 6, "w": 5, "c": 64, "f": 64, "k": 3, "s": 1, "d": 1, "p": 1}
+    assert "threads gather pieces of 64 bytes" in told(flat_convolution(**case)) and "TMA" in told(flat_convolution(**case, step=64))

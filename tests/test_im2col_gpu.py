@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import pytest
-from test_im2col import IMAGES, flat_convolution
+from test_im2col import IMAGES, any_row, flat_convolution  # noqa: F401
 
 torch = pytest.importorskip("torch")
 
@@ -20,7 +20,7 @@ LARGE = [{"n": 4, "h": 33, "w": 31, "c": 128, "f": 192, "k": 3, "s": 1, "d": 1, 
 
 
 @pytest.mark.parametrize("case", [*IMAGES, *LARGE], ids=str)
-def test_convolutions(case):
+def test_convolutions(case, any_row):  # noqa: F811
     n, h, w, c, f, k, s, d, p = (case[x] for x in "nhwcfksdp")
     run = on_gpu(flat_convolution(**case), "copy to a: bulk tensor copy (TMA) by the copying warp")
     torch.manual_seed(0)
