@@ -426,3 +426,56 @@ def test_one_element_is_filled():
         B[0] = m[0] * 10 + s[0]
     """, b)
     assert b.tolist() == [-67]
+
+
+def test_match_takes_the_case_that_python_takes():
+    b = torch.zeros(16, dtype=torch.int32)
+    three_ways("B: T.Tensor((16,), 'int32')", """
+    with T.Kernel(1, threads=1) as _:
+        for k, v in enumerate([1, "a", (1, 2), (3, 4, 5), None, 7, True, 2.5, "z"]):
+            match v:
+                case 1 if k == 0:
+                    B[k] = 11
+                case "a" | "b":
+                    B[k] = 22
+                case (p, q):
+                    B[k] = p * 10 + q
+                case [3, *r]:
+                    B[k] = r[1]
+                case None:
+                    B[k] = 55
+                case int() as z:
+                    B[k] = z * 100
+                case float(z) if z > 2:
+                    B[k] = 25
+                case _:
+                    B[k] = 77
+        match 3:
+            case 1 | 2:
+                B[15] = 9
+    """, b)
+    assert b.tolist() == [11, 22, 12, 5, 55, 700, 100, 25, 77, 0, 0, 0, 0, 0, 0, 0]
+
+
+def test_match_of_a_device_value_is_told():
+    with pytest.raises(AssertionError, match="match compares values of Python"):
+        prim("A: T.Tensor((16,), 'int32')", """
+        with T.Kernel(1, threads=1) as _:
+            match A[3]:
+                case 3:
+                    A[0] = 1
+                case _:
+                    A[0] = 2
+        """)
+
+
+def test_truth_values_are_compared():
+    a, b = torch.arange(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    three_ways("A: T.Tensor((64,), 'int32'), B: T.Tensor((64,), 'int32')", """
+    with T.Kernel(1, threads=32) as _:
+        for i in T.Parallel(63):
+            low = A[i] > 5
+            B[i] = T.if_then_else(low == (A[i + 1] < 20), 1, 0) + T.if_then_else(low != (A[i] > 40), 10, 0)
+    """, a, b)
+    i = torch.arange(63)
+    assert torch.equal(b[:63], ((i > 5) == (i + 1 < 20)).int() + 10 * ((i > 5) != (i > 40)).int())

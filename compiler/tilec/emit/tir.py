@@ -109,6 +109,8 @@ def _binary(em: TirEmitter, e: Binary, depth: int) -> Any:
     a, b = em.expr(e.a, depth), em.expr(e.b, depth)
     if e.op in ("and", "or") and _needs_guard(e.b):
         return T.if_then_else(a, b, T.constant(False, "bool")) if e.op == "and" else T.if_then_else(a, T.constant(True, "bool"), b)
+    if e.op in ("eq", "ne", "lt", "le", "gt", "ge") and e.a.dtype == "bool":  # LLVM would be asked to compare floats
+        a, b = T.cast("int32", a), T.cast("int32", b)
     if e.op in _BITWISE:
         return T.bitwise(e.op, a, b)
     if e.op == "pow" or (e.op == "truncmod" and dtypes.is_float(e.dtype)):

@@ -475,17 +475,22 @@ def _try(ev: Evaluator, node: Any, scope: Scope) -> None:
 
 
 def _match(ev: Evaluator, node: ast.Match, scope: Scope) -> None:
-    subject = evaluate(ev, node.subject, scope)
-    for case in node.cases:
-        if isinstance(case.pattern, ast.MatchValue) and not is_unknown(subject):
-            if evaluate(ev, case.pattern.value, scope) == subject:
-                execute(ev, case.body, scope)
-                return
-        elif isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None:
+    subject = scalar_operand(evaluate(ev, node.subject, scope))
+    if in_kernel(ev, scope) and is_device(subject):
+        ev.problem("python-syntax", "match compares values of Python, and its subject is one of the device; write if and elif", node.subject)
+    for k, case in enumerate(node.cases):
+        found = patterns.matches(ev, case.pattern, subject, scope)
+        if found and case.guard is not None:
+            found = truth(ev, scalar_operand(evaluate(ev, case.guard, scope)))
+        if found:
             execute(ev, case.body, scope)
             return
-        else:
-            run_both(ev, [c.body for c in node.cases], scope)
+        if found is None:
+            rest: list[ast.stmt] = [ast.copy_location(ast.Match(node.subject, node.cases[k + 1:]), node)] if node.cases[k + 1:] else []
+            if in_kernel(ev, scope):
+                branches.maybe(ev, ast.copy_location(ast.If(node.subject, case.body, rest), node), scope)
+            else:
+                run_both(ev, [*(c.body for c in node.cases[k:]), []], scope)
             return
 
 
@@ -536,5 +541,5 @@ _HANDLERS: dict[type, Any] = {
     ast.Import: _import, ast.ImportFrom: _importfrom,
 }
 
-from . import functions, plain_code, subscripts  # noqa: E402  (they need the names above)
+from . import functions, patterns, plain_code, subscripts  # noqa: E402  (they need the names above)
 from .tile import binding, branches, decorators, elements, launch, loops, no_value, rebinding, refused, signature  # noqa: E402  (they need the names above)

@@ -26,10 +26,10 @@ def device_if(ev: Evaluator, node: ast.If, cond: Any, scope: Scope) -> None:
     if is_tile_condition(ev, cond, node.test):
         return
     if not isinstance(cond, Expr) or is_unknown(cond):
-        _maybe(ev, node, scope)
+        maybe(ev, node, scope)
         return
     if is_host_choice(cond):
-        _maybe(ev, node, scope, cond)
+        maybe(ev, node, scope, cond)
         return
     span = ev.span(node)
     then = trace_branch(ev, node.body, scope, "if")
@@ -51,7 +51,7 @@ def trace_branch(ev: Evaluator, body: list[ast.stmt], scope: Scope, kind: str) -
     return result
 
 
-def _maybe(ev: Evaluator, node: ast.If, scope: Scope, cond: Expr | None = None) -> None:
+def maybe(ev: Evaluator, node: ast.If, scope: Scope, cond: Expr | None = None) -> None:
     """The condition is not known, perhaps not even a device value: both sides are traced under an unknown condition.
 
     ``cond``: the condition where it is one on host sizes.
