@@ -31,7 +31,7 @@ def steps(made):
     """What the kernel does, in order."""
     text = for_target(made, "sm_90a").text("cuda")
     text = text[text.index('extern "C"'):]
-    known = {"tile_wgmma_m64": "start", "tile_wgmma_commit": "commit", "tile_wgmma_wait_0": "wait", "tile_wgmma_wait_1": "wait but one", "tile_sync_threads": "meet",
+    known = {"tile_wgmma_m64": "start", "tile_wgmma_commit": "commit", "tile_wgmma_wait_0": "wait", "tile_wgmma_wait_1": "wait but one", "tile_sync_threads": "meet", "tile_fence_proxy_async": "fence",
              "tile_mbarrier_arrive": "arrive", "exp2f": "exp", "&a[": "a", "&s[": "s", "&E[": "E", "&C[": "C"}
     found = [known[m] for m in re.findall("|".join(map(re.escape, known)), text)]
     return [x for k, x in enumerate(found) if not k or found[k - 1] != x]
@@ -56,7 +56,7 @@ def test_a_second_operation_starts_behind_the_first():
     made = kernel(SECOND)
     order = steps(made)
     first = order.index("start")
-    assert order[first:first + 5] == ["start", "commit", "start", "commit", "wait but one"], order
+    assert order[first - 1:first + 5] == ["fence", "start", "commit", "start", "commit", "wait but one"], order
     assert order.index("exp") > order.index("wait but one") and order.index("wait") > order.index("exp")
     v = {k: x.astype(np.float32) for k, x in values().items()}
     got = execute(lowered(made, "sm_90a"), **values(), E=np.zeros((64, 64)))["C"]
@@ -73,7 +73,8 @@ def test_an_operation_whose_operand_is_made_between_stays():
         for i, j in T.Parallel(64, 64):
             C[i, j] = e[i, j]
 """))
-    assert order.index("wait") < order.index("exp") < order.index("start", order.index("exp"))
+    again = order.index("start", order.index("exp"))
+    assert order.index("wait") < order.index("exp") < again and order[again - 1] == "fence"  # what threads wrote becomes known
 
 
 OVERWRITTEN = """
@@ -121,4 +122,4 @@ def test_additions_to_one_accumulator_follow_each_other():
         for i, j in T.Parallel(64, 64):
             C[i, j] = c[i, j]
 """))
-    assert order[order.index("start"):][:5] == ["start", "commit", "start", "commit", "wait"]
+    assert order[order.index("start") - 1:][:6] == ["fence", "start", "commit", "start", "commit", "wait"]

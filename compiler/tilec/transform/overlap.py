@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir.buffer import Region, whole
+from ..ir.buffer import FRAGMENT, Region, whole
 from ..ir.build import const_int
 from ..ir.program import TileProgram
 from ..ir.stmt import Alloc, Body, Evaluate, For, If, Launch, Let, Parallel, Role, Stmt, Store, TileOp, While
@@ -49,15 +49,18 @@ class _Overlap:
             body = self._early(body, starts)
         running: list[Running] = []
         out: list[Stmt] = []
+        fenced = False  # whether the copy engine's side of memory knows what the threads have written
         for i, s in enumerate(body):
             hit = [k for k, r in enumerate(running) if self._ends(r, s, id(s) in starts)]
             if hit:
                 out += _wait(running, hit[-1])
             if id(s) in starts:
                 assert isinstance(s, TileOp)
-                out.append(replace(s, args={**s.args, "asynchronous": True}))
+                out.append(replace(s, args={**s.args, "asynchronous": True, **({"fenced": True} if fenced else {})}))
                 running.append(Running(s, i))
+                fenced = True
             else:
+                fenced = fenced and _writes_registers(s)
                 out.append(self._inside(s))
         return (*out, *(_wait(running, len(running) - 1) if running else ()))
 
@@ -104,6 +107,13 @@ def _is_harmless(s: Stmt) -> bool:
         return s.op in _HARMLESS and not isinstance(s.args.get("mbar"), Region)
     return isinstance(s, (Parallel, Store, Let, Alloc)) and all(
         not isinstance(x, (Evaluate, While)) and (not isinstance(x, TileOp) or x.op == "atomic") for x in walk_statements((s,)))
+
+
+def _writes_registers(s: Stmt) -> bool:
+    """Whether a statement leaves shared memory, and what is known of it, as it is."""
+    if isinstance(s, TileOp) and s.op == "wait_wgmma":
+        return True
+    return _is_harmless(s) and all(b.storage().scope == FRAGMENT for x in walk_statements((s,)) for b in accesses(x)[1])
 
 
 def _may_pass(s: TileOp, before: Stmt) -> bool:
