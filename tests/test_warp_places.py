@@ -110,6 +110,7 @@ def test_others_still_wait_for_the_block():
     np.testing.assert_array_equal(got, (sums + 100 * sums[::-1]).repeat(8))
 
 
+# Chips whose copy engine tilec does not use copy by threads.
 def bulk(count, after="T.barrier_arrive(done)"):
     return prim("A: T.Tensor((64, 64), 'float16'), B: T.Tensor((64, 64), 'float16')", f"""
     with T.Kernel(1, threads=128) as b:
@@ -126,18 +127,18 @@ def bulk(count, after="T.barrier_arrive(done)"):
 
 def test_a_bulk_copy_before_an_arrival_of_everybody_waits_for_nobody():
     made = bulk(128)
-    text = for_target(made, "sm_90a").text("cuda")
+    text = for_target(made, "sm_90").text("cuda")
     body = text[text.index('extern "C"'):]
     start = body.index("tile_cp_async_16(&s[")
     assert body.index("tile_cp_async_arrive(&done") < body.index("tile_mbarrier_arrive(&done")
     assert "tile_sync_threads" not in body[start:]
     a = numbers((64, 64), "float16")
-    np.testing.assert_array_equal(execute(lowered(made, "sm_90a"), A=a, B=np.zeros_like(a))["B"], a[::-1])
+    np.testing.assert_array_equal(execute(lowered(made, "sm_90"), A=a, B=np.zeros_like(a))["B"], a[::-1])
 
 
 @pytest.mark.parametrize("count, after", [(1, "if tx == 0:\n            T.barrier_arrive(done)"), (129, "T.barrier_arrive(done)")])
 def test_where_others_arrive_the_threads_wait_for_each_other(count, after):
-    text = for_target(bulk(count, after), "sm_90a").text("cuda")
+    text = for_target(bulk(count, after), "sm_90").text("cuda")
     body = text[text.index('extern "C"'):]
     assert "tile_cp_async_arrive" not in body
     assert "tile_sync_threads" in body[body.index("&s["):body.index("tile_mbarrier_arrive(&done")]
