@@ -15,7 +15,7 @@ from matrix_semantics import round_tf32
 
 FUNCTIONS = ("tile_mbarrier_init", "tile_mbarrier_expect_tx", "tile_mbarrier_arrive", "tile_mbarrier_arrive_expect", "tile_mbarrier_release", "tile_fence_mbarrier_init", "tile_fence_proxy_async",
              "tile_prefetch_map", "tile_tma_store_commit", "tile_tma_store_wait", "tile_tma_store_arrived", "tile_rounds", "tile_number", "tile_uniform", "tile_pdl_trigger",
-             "tile_pdl_sync", "tile_mbarrier_arrive", "tile_cp_async_arrive", "tile_cp_async_arrive_noinc")
+             "tile_pdl_sync", "tile_cp_async_arrive", "tile_cp_async_arrive_noinc")
 PREFIXES = ("tile_tma_load_", "tile_tma_store_", "tile_tma_reduce_", "tile_registers_", "tile_pack_")
 _MASKS = {0: 0, 32: 1, 64: 3, 128: 7}
 
@@ -55,8 +55,6 @@ def execute(run: Any, name: str, thread: int, args: list[Any]) -> Any:
         run.barriers[args[0].offset].arrive()
     elif name == "tile_mbarrier_expect_tx":
         run.barriers[args[0].offset].bytes += int(args[1])
-    elif name == "tile_mbarrier_arrive":
-        run.barriers[args[0].offset].arrive()
     elif name == "tile_mbarrier_release":
         if thread % 32 == 0:
             run.barriers[args[0].offset].arrive()
