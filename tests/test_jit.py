@@ -171,6 +171,14 @@ def test_positions_of_outputs_are_checked():
         compile(_rows(8), out_idx=5, target="llvm")
 
 
+@pytest.mark.parametrize("call, told", [
+    (lambda: T.cast(T.float32(1.0), "float8_e4m3fn", round="nearest"), "no way of rounding"), (lambda: T.ieee_add(1.0, 2.0, "xy"), "no rounding mode"),
+    (lambda: T.any_sync(0.5), "integer or a truth value")])
+def test_faulty_calls_outside_kernels_say_why(call, told):
+    with pytest.raises(CompileError, match=told):
+        call()
+
+
 def test_outputs_are_named_once():
     @T.prim_func
     def main(A: T.Tensor((8,), "float32")):

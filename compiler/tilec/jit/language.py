@@ -30,12 +30,21 @@ def host_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     ev = _evaluator()
     ev.reporting = True
     result = ev.call(function, [to_value(a) for a in args], {k: to_value(v) for k, v in kwargs.items()})
-    if ev.problems:
-        raise CompileError(ev.problems[0].message)
+    fault = next((p.message for p in ev.problems if _is_error(p.rule)), None)
+    if fault is not None:
+        raise CompileError(fault)
     if is_unknown(result):
         name = getattr(function, "name", "call")
         raise CompileError(f"T.{name} cannot be used here: outside a kernel only types, sizes, dtypes and layouts can be made")
     return to_host(result)
+
+
+def _is_error(rule: str) -> bool:
+    from ..check.diagnostic import ERROR
+    from ..check.registry import find
+
+    found = find(rule)
+    return found is not None and found.severity == ERROR
 
 
 class Name:
