@@ -14,6 +14,9 @@ class _Key(str):
     def value(self) -> str:
         return str(self)
 
+    def __tilec_value__(self) -> str:
+        return str(self)
+
 
 class _Keys(type):
     def __getattr__(cls, name: str) -> str:
