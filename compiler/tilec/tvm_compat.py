@@ -154,6 +154,9 @@ def address_of(element: Any) -> Any:
 
 def math(name: str, args: Sequence[Any]) -> Any:
     """A scalar function of TVM by its Python name."""
+    if name == "pow":  # TVM's function prints a warning about exponents from 3 on
+        base, exponent = (_some(a, "argument") for a in args)
+        return ir.Call(ir.Op.get("tirx.pow"), [base, exponent], ret_ty=ir.PrimType(dtype_of(base)))
     return getattr(tirx, name)(*[_some(a, "argument") for a in args])
 
 
