@@ -79,7 +79,7 @@ def find(start: Path) -> Config:
 def _mentions_us(project: Path) -> bool:
     """Whether there is a reason to parse the file: it may be big, or not be ours to complain about."""
     try:
-        return b"tile-lsp" in project.read_bytes()
+        return os.path.isfile(project) and b"tile-lsp" in project.read_bytes()
     except OSError:
         return False
 

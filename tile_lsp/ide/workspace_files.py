@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -38,7 +39,8 @@ def text_of(path: Path) -> str:
     """A file's text, "" where it cannot be read; kept as long as the file does not change."""
     try:
         state = path.stat()
-        return _text(str(path), state.st_mtime_ns, state.st_size) if state.st_size <= MOST_BYTES else ""
+        is_text = stat.S_ISREG(state.st_mode) and state.st_size <= MOST_BYTES  # a pipe named like a module would be waited for
+        return _text(str(path), state.st_mtime_ns, state.st_size) if is_text else ""
     except OSError:
         return ""
 

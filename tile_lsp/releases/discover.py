@@ -11,6 +11,7 @@ from pathlib import Path
 from tilec.records import dataclass
 
 from . import manifest
+from .storage import read_regular
 from .versions import has_lower_bound, is_version, matches
 
 _REQUIREMENT = re.compile(
@@ -165,16 +166,12 @@ def installed_in(prefix: Path, how: str) -> InstalledTileLang | None:
 
 
 def _metadata_version(metadata: Path) -> str | None:
-    try:
-        with metadata.open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if line.lower().startswith("version:"):
-                    version = line.split(":", 1)[1].strip()
-                    return version if is_version(version) else None
-                if not line.strip():
-                    return None
-    except OSError:
-        return None
+    for line in read_regular(metadata).splitlines():
+        if line.lower().startswith("version:"):
+            version = line.split(":", 1)[1].strip()
+            return version if is_version(version) else None
+        if not line.strip():
+            return None
     return None
 
 
@@ -184,7 +181,7 @@ def _package_folder(site: Path) -> Path | None:
         return site / "tilelang"
     for pth in sorted(site.glob("*tilelang*.pth")):
         try:
-            for line in pth.read_text(encoding="utf-8", errors="replace").splitlines():
+            for line in read_regular(pth).splitlines():
                 folder = Path(line.strip()) / "tilelang"
                 if line.strip() and not line.startswith("import") and folder.is_dir():
                     return folder
@@ -264,10 +261,7 @@ def _in_table(text: str) -> str | None:
 
 
 def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return read_regular(file)
 
 
 # -- names ------------------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from tilec.records import dataclass
 
+from .storage import read_regular
+
 _MOST_FILES = 3000
 
 
@@ -47,10 +49,7 @@ def _files_of(package: Path, module: str) -> list[Path]:
 
 def _in_file(path: Path, name: str, only_definitions: bool = False) -> Place | None:
     """A ``def`` or ``class``, else an assignment at the margin."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
+    text = read_regular(path)
     if name not in text:
         return None
     escaped = re.escape(name)

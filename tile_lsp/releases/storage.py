@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 
 from tilec.folders import user_cache
@@ -15,6 +16,17 @@ def cache_folder() -> Path:
     if chosen:
         return Path(chosen)
     return user_cache() / "tile-lsp"
+
+
+def read_regular(path: Path, most: int = 16 << 20) -> str:
+    """The text of a regular file of a bearable size, "" of anything else: a pipe or a device in a user's folder would be waited for."""
+    try:
+        state = path.stat()
+        if not stat.S_ISREG(state.st_mode) or state.st_size > most:
+            return ""
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -84,10 +84,7 @@ class TileServer(LanguageServer):
         """The client's text; for a document that is not open, the file's. An unreadable file is empty."""
         item = self.workspace.get_text_document(uri)
         path = uris.to_fs_path(uri) or item.path or uri
-        try:
-            text = item.source
-        except (OSError, UnicodeDecodeError):
-            text = ""
+        text = item.source if uri in self.workspace.text_documents else workspace_files.text_of(Path(path))
         return Document(path, text, item.version or 0)
 
     def notebook_of(self, uri: str) -> types.NotebookDocument | None:
