@@ -93,6 +93,26 @@ async def test_the_compile_worker_goes_wrong(client, tmp_path):
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize(("fault", "said"), [("segfault", "SIGSEGV"), ("killed", "SIGKILL"), ("hang", "longer than 8 s")])
+async def test_the_toolkit_worker_goes_wrong(client, tmp_path, fault, said):
+    """What needs nvcc is a process of its own: CUDA is shown while it hangs, and after it died."""
+    await begin(client, tmp_path, loweredInHover=False)
+    editor = Editor(client, tmp_path / "a.py", MATMUL)
+    await editor.diagnostics()
+
+    async def shown(stage: str) -> dict:
+        return await asyncio.wait_for(client.workspace_execute_command_async(types.ExecuteCommandParams(
+            command="tile-lsp.showLowered", arguments=[{"uri": editor.uri, "kernel": "matmul", "stage": stage}])), 60)
+
+    editor.replace("kernel = ", f"# {fault} while lowering\nkernel = ")
+    assert said in (await shown("ptx"))["error"]
+    editor.replace(f"# {fault} while lowering\n", "")
+    assert "__global__" in (await shown("cuda"))["text"]
+    after = await shown("ptx")
+    assert ".entry" in after["text"] or "CUDA toolkit" in (after.get("error") or "") or "nvcc" in (after.get("error") or ""), after
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize("loop", ["            while True:\n                x = 1\n", "            for _ in range(10 ** 9):\n                T.clear(C_local)\n"], ids=["while", "range"])
 async def test_kernels_whose_own_python_never_ends(client, tmp_path, loop):
     await begin(client, tmp_path)

@@ -93,3 +93,35 @@ def test_files_of_the_working_folder_do_not_stand_in_for_pythons(tmp_path, monke
     (tmp_path / "types.py").write_text("raise SystemExit('the wrong types')\n")
     monkeypatch.chdir(tmp_path)
     assert asked(ECHO) == [{"value": 5}]
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.001, 0.004, 0.01, 0.03, 0.1, 0.3])
+@pytest.mark.parametrize("how", ["cancelled", "ended", "killed"])
+def test_leaving_at_every_moment_of_a_start_ends_and_leaves_nothing(how, moment):
+    """asyncio waits for ever where the start of a process is cancelled at the wrong moment (CPython 3.11)."""
+    started: list[int] = []
+
+    async def leave() -> list[dict[str, Any]]:
+        child = Child(HANDLERS, lambda text: None)
+        task = asyncio.ensure_future(child.request({"kind": "do", "what": "loop"}, 60.0))
+        while child._starting is None:
+            await asyncio.sleep(0)
+        await asyncio.sleep(moment)
+        if how == "cancelled":
+            task.cancel()
+        elif how == "ended":
+            await child.end()
+        else:
+            child.kill()
+        answer = (await asyncio.gather(task, return_exceptions=True))[0]
+        after = await child.request({"kind": "do", **ECHO}, 20.0)
+        started.append(child._process.pid)
+        await child.end()
+        return [answer, after]
+
+    async def bounded() -> list[dict[str, Any]]:
+        return await asyncio.wait_for(leave(), 60)
+
+    answer, after = asyncio.run(bounded())
+    assert after == {"value": 5} and (isinstance(answer, asyncio.CancelledError) or "error" in answer)
+    assert not os.path.exists(f"/proc/{started[0]}")
