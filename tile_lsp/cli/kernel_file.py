@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilec.records import dataclass
 from tilec.source.span import Span
 
 from .checking import notebook

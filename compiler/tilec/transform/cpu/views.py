@@ -1,13 +1,14 @@
 """Views in a program of loops: each access to one becomes an access to the storage it shares."""
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...ir import dtypes
 from ...ir.buffer import Buffer
 from ...ir.build import call, cast, const, unary
 from ...ir.expr import Call, Expr, Load, Var
 from ...ir.stmt import Alloc, Body, Let, Stmt, Store, walk
+from ...records import dataclass
 from ...source.span import Span
 from ..errors import LoweringError
 from ..legalize import flat_index, unflatten
