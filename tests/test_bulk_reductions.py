@@ -6,7 +6,7 @@ import textwrap
 import numpy as np
 import pytest
 from emit_support import for_target, prim, program
-from transform_support import lowered, numbers, run
+from transform_support import device_functions, execute, lowered, numbers, run
 
 BODY = """
     with T.Kernel(T.ceildiv({N}, {n}), T.ceildiv({M}, {m}), 2, threads={threads}) as (bx, by, bz):
@@ -176,3 +176,14 @@ def test_beside_warps_that_copy():
     made = prim(signature, body)
     assert is_bulk(made) and any("copying warp" in str(d) for d in for_target(made, "sm_90a").decisions())
     lowered(made, "sm_90a")
+
+
+@pytest.mark.parametrize("dtype, target, function", [
+    ("float16", "sm_90a", "float16x8"), ("bfloat16", "sm_90a", "bfloat16x8"), ("float16", "sm_80", "float16x2"), ("float32", "sm_90a", "float32x4")])
+def test_threads_add_neighbours_of_a_shared_tile_at_once(dtype, target, function):
+    signature, body = text(dtype=dtype)
+    body = body.replace(", use_tma=True", "")
+    made = lowered(prim(signature, body), target)
+    assert f"tile_atomic_add_{function}" in device_functions(made)
+    A, C = numbers((2, 100, 96), dtype), numbers((100, 96), dtype, seed=1)
+    np.testing.assert_array_equal(execute(made, A=A, C=C)["C"], C + A[0] + A[1])

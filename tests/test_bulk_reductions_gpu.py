@@ -126,3 +126,15 @@ def test_a_product_whose_parts_are_added(asked):
         c = torch.zeros(M, N, device="cuda")
         run(a, b, c)
         assert torch.equal(c, a.float() @ b.float())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32"])
+@pytest.mark.parametrize("N", [96, 95, 90])
+@pytest.mark.parametrize("scope", ["shared", "fragment"])
+def test_threads_add_the_same(dtype, N, scope):
+    signature, body = text(dtype=dtype, N=N, scope=scope)
+    run = on_gpu(prim(signature, body.replace(", use_tma=True", "")))
+    a, c = tensor((2, 100, N), dtype), tensor((100, N), dtype)
+    wanted = c + a[0] + a[1]
+    run(a, c)
+    assert torch.equal(c, wanted)

@@ -54,7 +54,9 @@ def lower_atomic_calls(e: Expr, inner: Callable[[Expr], Expr], state: LaunchStat
 
 # -- neighbours at once --------------------------------------------------------------------------------------------------------
 # PTX ISA, "red": element type, elements and the first architecture that adds so many of them to global memory with one instruction.
-_WIDE = {("float32", 4): ("v4.f32", 90), ("float32", 2): ("v2.f32", 90), ("float16", 2): ("noftz.f16x2", 70), ("bfloat16", 2): ("noftz.bf16x2", 90)}
+_WIDE = {("float32", 4): ("v4.f32", 90), ("float32", 2): ("v2.f32", 90), ("float16", 2): ("noftz.f16x2", 70), ("bfloat16", 2): ("noftz.bf16x2", 90),
+         ("float16", 4): ("noftz.v2.f16x2", 90), ("bfloat16", 4): ("noftz.v2.bf16x2", 90), ("float16", 8): ("noftz.v4.f16x2", 90),
+         ("bfloat16", 8): ("noftz.v4.bf16x2", 90)}
 
 
 def adds_at_once(op: TileOp, width: int, target: Target) -> bool:
@@ -65,12 +67,17 @@ def adds_at_once(op: TileOp, width: int, target: Target) -> bool:
             and op.args.get("memory_order") in (None, "relaxed"))
 
 
+def adds_fewer_at_once(op: TileOp, width: int, target: Target) -> bool:
+    """Whether one instruction adds some neighbours, but not ``width`` of them."""
+    return not adds_at_once(op, width, target) and any(adds_at_once(op, fewer, target) for fewer in (2, 4, 8) if fewer < width)
+
+
 def wide_add(op: TileOp, buffer: Buffer, indices: tuple[Expr, ...], values: Buffer, width: int) -> Evaluate:
     """Add an array's elements to neighbours in memory."""
     bits = dtypes.bits(buffer.dtype)
     mnemonic, _ = _WIDE[buffer.dtype, width]
     words = "float" if bits == 32 else "unsigned int"
-    count = width if bits == 32 else 1
+    count = bits * width // 32
     operands = ", ".join(f"%{k + 1}" for k in range(count))
     inputs = ", ".join(f'"{"f" if bits == 32 else "r"}"(w[{k}])' for k in range(count))
     name = f"tile_atomic_add_{buffer.dtype}x{width}"

@@ -17,7 +17,7 @@ from ..ir.stmt import Alloc, Body, For, If, Parallel, Stmt, Store, TileOp, expre
 from ..ir.stmt import walk as walk_statements
 from ..records import dataclass
 from .async_copy import async_copy_bytes, async_copy_statement
-from .atomics import adds_at_once, wide_add
+from .atomics import adds_at_once, adds_fewer_at_once, wide_add
 from .context import LaunchState
 from .guard import conjuncts
 from .rewrite import map_expr, substitute
@@ -50,7 +50,7 @@ def choose_lanes(s: Parallel, layout: FragmentLayout, body: Body, state: LaunchS
     width = 16
     while width > 1:
         lanes = Lanes(digit, width, var, s.vars[-1])
-        if digit.extent % width == 0 and layout.shape[dim] % width == 0:
+        if digit.extent % width == 0 and layout.shape[dim] % width == 0 and not _adds_fewer(body, width, state):
             accesses = [*_memory_accesses(body), *((r.buffer, r.mins) for r in _atomic_places(body, width, state))]
             sizes = [dtypes.bits(b.dtype) // 8 for b, indices in accesses if is_contiguous(b, indices, lanes, state)]
             if sizes and max(sizes) * width <= 16:
@@ -104,6 +104,10 @@ def _atomic_places(body: Body, width: int, state: LaunchState) -> list[Region]:
     """Where neighbours can be added to with one instruction."""
     found = [s for s in walk_statements(body) if isinstance(s, TileOp) and s.op == "atomic" and adds_at_once(s, width, state.target)]
     return [s.region("dst") for s in found]
+
+
+def _adds_fewer(body: Body, width: int, state: LaunchState) -> bool:
+    return any(isinstance(s, TileOp) and s.op == "atomic" and adds_fewer_at_once(s, width, state.target) for s in walk_statements(body))
 
 
 def uses(e: Expr, var: Var) -> bool:
