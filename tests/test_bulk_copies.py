@@ -97,3 +97,11 @@ def test_what_threads_copy_says_why(name):
 def test_threads_copy_on_other_chips():
     made = lowered(prim(*product()), "sm_90")
     assert not any(name.startswith("tile_tma") for name in device_functions(made))
+
+
+def test_copies_to_several_blocks_are_refused():
+    from tilec.transform.errors import LoweringError
+
+    signature, body = product()
+    with pytest.raises(LoweringError, match="several blocks"):
+        for_target(prim(signature, body.replace("barrier=full[k % 2])", "barrier=full[k % 2], cluster_mask=3)", 1)), "sm_90a")

@@ -24,7 +24,7 @@ def refuse_unknown(program: TileProgram, ctx: PassContext) -> TileProgram:
         if isinstance(p, Buffer):
             for e in (*p.shape, *(p.strides or ())):
                 _refuse(e, p)
-    _refuse_counted_bytes(program)
+    _refuse_bulk_copies(program)
     for s in walk_statements(program.body):
         if isinstance(s, TileOp) and s.op == "unsupported":
             raise LoweringError(f"{s.args.get('name') or 'This operator'} cannot be compiled yet: no lowering for it is known. Express it with "
@@ -42,11 +42,14 @@ def refuse_unknown(program: TileProgram, ctx: PassContext) -> TileProgram:
     return program
 
 
-def _refuse_counted_bytes(program: TileProgram) -> None:
-    """T.tma_copy is done by threads, which complete no bytes on a barrier: one that expects bytes would wait for ever."""
+def _refuse_bulk_copies(program: TileProgram) -> None:
+    """T.tma_copy announces its bytes itself, where there are any: a barrier that is told them twice would wait for ever. It fills the block's own tile."""
     operators = [s for s in walk_statements(program.body) if isinstance(s, TileOp)]
     expecting = {s.region("mbar").buffer: s for s in operators if s.op == "mbarrier_expect_tx"}
     for s in operators:
+        if s.op == "tma_copy" and s.args.get("cluster_mask") not in (None, 1):
+            raise LoweringError("T.tma_copy(..., cluster_mask=) into the shared memory of several blocks cannot be compiled yet; let each block copy its tile.",
+                                s.span, "unsupported")
         barrier = s.args.get("barrier") if s.op == "tma_copy" else None
         if isinstance(barrier, Region) and barrier.buffer in expecting:
             raise LoweringError(f"{barrier.buffer.name} is told the bytes of T.tma_copy by T.mbarrier_expect_tx; the copy announces them itself here. "

@@ -72,7 +72,7 @@ def tma_copy(ev: Evaluator, b: Bound) -> Any:
     threads = plain(b["leader_scope_threads"])
     if isinstance(threads, (int, float)) and (threads <= 0 or threads % 32 or isinstance(threads, float)):
         ev.problem("leader-scope", f"leader_scope_threads is {threads}; it is a positive multiple of a warp's 32 threads", b.where("leader_scope_threads"))
-    return _copy(ev, b, "tma_copy", ("barrier",))
+    return _copy(ev, b, "tma_copy", ("barrier",) if b["cluster_mask"] is None else ("barrier", "cluster_mask"))
 
 
 def check_cluster_mask(ev: Evaluator, b: Bound) -> None:
