@@ -16,3 +16,19 @@ def pytest_configure() -> None:
     """A shell's background jobs ignore interrupts, and so would the processes that tests start and interrupt."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked ``gpu`` skip without one; files that need a certain GPU say so themselves."""
+    marked = [item for item in items if item.get_closest_marker("gpu") is not None]
+    if marked and not _has_gpu():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU"))
+
+
+def _has_gpu() -> bool:
+    try:
+        from tilec.runtime import gpu
+    except ImportError:
+        return False
+    return gpu.available()

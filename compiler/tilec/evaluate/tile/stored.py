@@ -89,6 +89,6 @@ def check_literal(ev: Evaluator, dtype: str, value: Any, where: Any) -> None:
     else:
         high_float = LARGEST.get(dtype)
         outside = high_float is not None and abs(value) > high_float
-        span = f"numbers up to {high_float}"
+        span = f"numbers up to {high_float}; T.max_value({dtype!r}) and T.infinity({dtype!r}) are its largest"
     if outside:
         ev.problem("literal-range", f"{value} does not fit {dtype}, which holds {span}", where)
