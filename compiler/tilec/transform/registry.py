@@ -38,6 +38,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("find-roles", LOWER, "conditions on the thread index that divide the block into groups with tiles of their own", "roles:find_roles"),
     Pass("fragment-updates", LOWER, "updates of one fragment element by iterations of several threads become reductions", "fragment_updates:fragment_updates"),
     Pass("open-reducers", LOWER, "reducers become partial results of each thread and their combination", "reducers:open_reducers"),
+    Pass("limit-blocks", OPTIMIZE, "no more resident blocks are asked for than wgmma has registers for", "resident_blocks:limit_resident_blocks"),
     Pass("specialise-warps", OPTIMIZE, "Hopper: a warp of its own copies for pipelined loops with the copy engine", "specialise.launch:specialise_warps"),
     Pass("software-pipeline", OPTIMIZE, "pipelined loops prefetch with cp.async into multiple buffers", "software_pipeline:pipeline_loops"),
     Pass("copy-in-bulk", OPTIMIZE, "Hopper: T.tma_copy to shared memory by the copy engine", "bulk.asked:copy_in_bulk"),

@@ -24,8 +24,8 @@ from .shape import MatrixShape, Operand
 from .shared import CanonicalTile, canonical_tile
 from .wgmma_functions import COMMIT, DESCRIPTOR, FENCE, UNIFORM, keep_registers, read_registers, wait
 from .wgmma_functions import mma as mma_function
+from .wgmma_registers import GROUP, widest
 
-GROUP = 128  # threads of a warpgroup
 ROWS = 64  # of one instruction
 _WIDEST = 256  # columns of one instruction
 _PTX = {"float16": "f16", "bfloat16": "bf16", "tfloat32": "tf32", "float32": "tf32", "int8": "s8", "uint8": "u8", "float8_e4m3fn": "e4m3",
@@ -115,7 +115,7 @@ def _shared_out(shape: MatrixShape, groups: int, types: tuple[str, str, str, int
         if groups % m or shape.M % (m * ROWS) or shape.N % n:
             continue
         columns = shape.N // n
-        width = _instruction_width(shape, columns, n, types)
+        width = _instruction_width(shape, columns, n, types, min(_WIDEST, widest(groups * GROUP, types[2])))
         if width is not None:
             legal.append(Wgmma(*types, m, n, shape.M // (m * ROWS), columns, width, shape.E is not None))
     if not legal:
@@ -123,14 +123,14 @@ def _shared_out(shape: MatrixShape, groups: int, types: tuple[str, str, str, int
     return min(legal, key=lambda w: w.m) if shape.policy == "full_col" else max(legal, key=lambda w: w.m)
 
 
-def _instruction_width(shape: MatrixShape, columns: int, groups: int, types: tuple[str, str, str, int]) -> int | None:
-    """The widest instruction that divides a group's columns; pieces of a B that runs along N start at whole panels."""
+def _instruction_width(shape: MatrixShape, columns: int, groups: int, types: tuple[str, str, str, int], most: int) -> int | None:
+    """The widest instruction, of ``most`` columns, that divides a group's; pieces of a B that runs along N start at whole panels."""
     tile = stored_tile(shape.B)
     assert tile is not None
     panel = 1 if shape.k_contiguous("B") else tile.panel_columns
     if columns % 8 or (groups > 1 and columns % max(panel, 8)):
         return None
-    for n in range(min(columns, _WIDEST), 7, -8):
+    for n in range(min(columns, most) // 8 * 8, 7, -8):
         whole = columns // n == 1
         if columns % n == 0 and n % 8 == 0 and (whole or n % panel == 0) and (types[3] != 8 or types[2] != "int32" or n <= 24 or n % 16 == 0):
             return n

@@ -14,6 +14,7 @@ from ...target.chips import Target
 from ..configs import NO_TMA, NO_WARP_SPECIALISATION, is_set
 from ..context import LaunchState, PassContext
 from ..fragments_ahead import fragments_ahead
+from ..resident_blocks import registers_at_start
 from .balance import counted_down
 from .consumer import Consumer
 from .depth import deepen
@@ -88,7 +89,8 @@ class Specialisation:
         warps = self.threads // WARP
         shared = self._shared_bytes()
         self.registers: Registers = share_registers(self.threads // WARPGROUP, shared, ctx.target.shared_bytes,
-                                                    _fragment_registers(s.body) // self.threads, _wanted_blocks(s, ctx.target))
+                                                    _fragment_registers(s.body) // self.threads, _wanted_blocks(s, ctx.target),
+                                                    registers_at_start(s.body, self.threads, ctx.target))
         self.asked = deepen(s, plan, self.threads, ctx.target, ctx.target.shared_bytes // self.registers.blocks - _SPARE - shared)
         self.shared_bytes = self._shared_bytes()
         self.rings: dict[int, list[Ring]] = {key: make_rings(found, warps, ctx) for key, found in plan.loops.items()}

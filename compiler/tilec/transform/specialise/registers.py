@@ -27,11 +27,12 @@ class Registers:
         return [] if self.computing is None else [TileOp(span, "set_max_nreg", {"count": self.computing, "increase": True, "managed": True})]
 
 
-def share_registers(groups: int, shared_bytes: int, capacity: int, fragments: int, wanted: object = None) -> Registers:
+def share_registers(groups: int, shared_bytes: int, capacity: int, fragments: int, wanted: object = None, at_start: int = 0) -> Registers:
     """For ``groups`` computing warpgroups and one that copies; ``fragments``: registers a thread that fragments take alone;
-    ``wanted``: blocks the user asks for. The exchange may not exceed what the block was launched with."""
+    ``wanted``: blocks the user asks for; ``at_start``: registers a thread must be launched with. The exchange may not exceed what the block was launched with."""
     blocks = wanted if isinstance(wanted, int) and wanted > 0 else 1
-    if wanted is None and groups == 1 and fragments <= _ROOMY and 2 * (shared_bytes + _SHARED_OVERHEAD) <= capacity:
+    two_fit = 2 * (shared_bytes + _SHARED_OVERHEAD) <= capacity and at_start <= _rounded(_FILE // 2 // (groups + 1))
+    if wanted is None and groups == 1 and fragments <= _ROOMY and two_fit:
         blocks = 2
     if wanted is None and groups == 1 and fragments <= _LIGHT:
         return Registers(max(1, min(_MOST_BLOCKS, capacity // (shared_bytes + _SHARED_OVERHEAD))), None)
