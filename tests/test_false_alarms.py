@@ -33,6 +33,18 @@ def add(A: T.Tensor((256,), T.float32), B: T.Tensor((256,), T.float32), C: T.Ten
         pair = T.Ramp(T.get_thread_binding() * 2, 1, 2)
         C[pair] = T.add2(A[pair], B[pair])
 ''',
+    "the same inside a block that says so": '''
+@T.prim_func
+def pad(A: T.Tensor((60, 60), T.int32), B: T.Tensor((64, 64), T.int32)):
+    with T.Kernel(1, threads=128):
+        tile = T.alloc_shared((64, 64), T.int32)
+        with T.sblock("padded"):
+            T.reads()
+            T.writes()
+            T.annotate_safe_value({A: -1})
+            T.copy(A[0:64, 0:64], tile)
+        T.copy(tile, B)
+''',
     "a slice beyond a tensor whose outside has a value": '''
 @T.prim_func
 def pad(A: T.Tensor((60, 60), T.int32), B: T.Tensor((64, 64), T.int32)):

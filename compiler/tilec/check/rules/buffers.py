@@ -141,7 +141,7 @@ def slice_out_of_bounds(ctx: RuleContext):
             if region is None or id(region) in reported or len(region.mins) != buffer.ndim:
                 continue
             launch = access.place.launch
-            if launch is not None and buffer in launch.attrs.get("safe_values", ()):  # what lies beyond is meant
+            if launch is not None and any(buffer in launch.attrs.get(x, ()) for x in ("safe_values", "safe_inside_blocks")):  # what lies beyond is meant
                 continue
             message = _slice_outside(region, buffer) or _tile_outside(access, region, buffer)
             if message is None:

@@ -94,10 +94,14 @@ def _kind(value: Any) -> str | None:
 @api("annotate_safe_value", "safe_value_map")
 def annotate_safe_value(ev: Evaluator, b: Bound) -> Any:
     attrs = _launch_attrs(ev)
-    if attrs is not None and ev.builder is not None and ev.builder.inner_blocks:  # it would hold inside the block only; here it belongs to the kernel
+    if attrs is None or not isinstance(b["safe_value_map"], dict):
+        return None
+    given = {k: v for k, v in b["safe_value_map"].items() if isinstance(k, Buffer)}
+    if ev.builder is not None and ev.builder.inner_blocks:  # it would hold inside the block only; here it belongs to the kernel
+        attrs.setdefault("safe_inside_blocks", set()).update(given)
         ev.builder.emit(TileOp(b.span, "unsupported", {"name": "T.annotate_safe_value inside T.sblock"}))
-    elif attrs is not None and isinstance(b["safe_value_map"], dict):
-        attrs.setdefault("safe_values", {}).update({k: v for k, v in b["safe_value_map"].items() if isinstance(k, Buffer)})
+    else:
+        attrs.setdefault("safe_values", {}).update(given)
     return None
 
 
